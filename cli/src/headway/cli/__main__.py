@@ -1,0 +1,64 @@
+"""The command line's one entry: parse, run, and turn what went wrong into one clear sentence and an exit code."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+
+from headway.cli.command import Afterwards, Exit, Mistake
+from headway.cli.output import Output
+from headway.cli.parser import parse
+from headway.client import DeadlinePassed, Refused, Unreachable
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+
+def main() -> int:
+    """Run the process's own arguments; returns the exit code."""
+    try:
+        result = asyncio.run(run(sys.argv[1:]))
+        return result() if callable(result) else result
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has left (`headway list | head`). Python must not find out again when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.SUCCESS
+
+
+async def run(arguments: Sequence[str]) -> int | Afterwards:
+    """Run one command; returns its exit code, or what to do once the event loop has ended.
+
+    Args:
+        arguments: As typed, without the program's name.
+
+    Raises:
+        SystemExit: Help or the version was asked for, and printed.
+    """
+    output = Output(as_json="--json" in arguments, as_lines="--json-lines" in arguments)
+    try:
+        command, session = parse(arguments)
+        return await command.run(session)
+    except Mistake as error:
+        return _fail(output, "USAGE", str(error))
+    except Unreachable as error:
+        text = f"no coordinator answers at {error.address} ({error.why.rpartition(': ')[2]})"
+        remedy = "start one with `headway dev`, or name another with --address"
+        return _fail(output, "UNREACHABLE", f"{text}; {remedy}", address=error.address)
+    except DeadlinePassed as error:
+        text = f"{error}; it may have done what was asked: look before you ask again"
+        return _fail(output, "DEADLINE_PASSED", text, address=error.address)
+    except Refused as error:
+        return _fail(output, error.reason, error.message, code=error.code.name, metadata=error.metadata)
+
+
+def _fail(output: Output, reason: str, message: str, **facts: object) -> int:
+    output.warn(f"headway: {message}", style="red")
+    if not output.for_people:
+        write = output.document if output.as_json else output.line
+        write({"error": {"reason": reason, "message": message, **facts}})
+    return Exit.REFUSED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""What people type, as values: JSON texts, durations, files. Each refuses what it cannot read in one sentence."""
+
+import argparse
+import json
+import re
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from headway.client import Json
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def json_value(text: str) -> Json:
+    """The value of a JSON text, of the file after an `@`, or of standard input for `@-`.
+
+    Raises:
+        argparse.ArgumentTypeError: It cannot be read, or is no JSON.
+    """
+    where = "the text"
+    if text.startswith("@"):
+        where = "standard input" if text == "@-" else text[1:]
+        text = sys.stdin.read() if text == "@-" else _contents(text[1:])
+    try:
+        value: Json = json.loads(text, parse_constant=_refuse_constant)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{where} is no JSON: {error}") from None
+    return value
+
+
+def duration(text: str) -> timedelta:
+    """A duration such as `500ms`, `10s`, `1h30m`.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration; write it like 500ms, 10s or 1h30m")
+    return timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in parts))
+
+
+def at_least_one(text: str) -> int:
+    """A whole number from 1.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return int(text)
+
+
+def port(text: str) -> int:
+    """A TCP port; 0: any free one.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    if not text.isdecimal() or int(text) >= 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port")
+    return int(text)
+
+
+def _contents(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise argparse.ArgumentTypeError(f"cannot read {path}: {reason(error)}") from None
+
+
+def reason(error: OSError | UnicodeDecodeError) -> str:
+    """Why a file could not be read, in few words."""
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return "it is no text in UTF-8"
+
+
+def _refuse_constant(name: str) -> Json:
+    raise ValueError(f"{name} is not allowed")

@@ -1,0 +1,23 @@
+"""The commands, in the order in which the help lists them."""
+
+from headway.cli.command import Command
+from headway.cli.commands.definitions import Check, Deploy
+from headway.cli.commands.runs import History, List, Show, Start, Watch
+from headway.cli.commands.servers import Dev, Upgrade, Work
+from headway.cli.commands.steering import Cancel, Retry, Signal
+
+COMMANDS: tuple[type[Command], ...] = (
+    Dev,
+    Check,
+    Deploy,
+    Start,
+    List,
+    Show,
+    History,
+    Watch,
+    Signal,
+    Cancel,
+    Retry,
+    Work,
+    Upgrade,
+)

@@ -1,0 +1,229 @@
+"""Commands about definitions: check and deploy."""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar
+
+from rich.text import Text
+
+from headway.cli.arguments import reason
+from headway.cli.command import Command, Exit, Mistake, Session
+from headway.cli.output import Output, visible
+from headway.client import Checked, Client, DefinitionFaulty, Deployed, Fault, Patience, Unreachable
+
+ONE_TRY = Patience(give_up_after=timedelta())
+COMPILER = "headway.coordinator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedFile:
+    """A file and what was found in it."""
+
+    file: str
+    workflow: str
+    faults: tuple[Fault, ...]
+
+    @property
+    def deployable(self) -> bool:
+        """True when no fault is more than a warning."""
+        return all(fault.warning for fault in self.faults)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check(Command):
+    """Compile workflow files and name every fault; nothing is stored.
+
+    The coordinator checks them if one answers; else the compiler on this machine does, if it is installed.
+    """
+
+    name: ClassVar = ("check",)
+    help: ClassVar = "find the faults of workflow files"
+
+    files: tuple[str, ...]
+    offline: bool
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """Add the files."""
+        _add_files(parser)
+        parser.add_argument("--offline", action="store_true", help="use the compiler on this machine")
+
+    async def run(self, session: Session) -> Exit:
+        """Check all files, then tell."""
+        checked = await self._check(session)
+        if session.output.for_people:
+            _print_faults(session.output, checked)
+            _print_sum(session.output, checked)
+        else:
+            session.output.document({"files": checked})
+        return Exit.SUCCESS if all(each.deployable for each in checked) else Exit.FAILED
+
+    async def _check(self, session: Session) -> list[CheckedFile]:
+        sources = _read(self.files)
+        if self.offline:
+            return await _check_here(self.files)
+        try:
+            async with session.client(patience=ONE_TRY) as client:
+                return await _check_there(client, sources)
+        except Unreachable:
+            if find_spec(COMPILER) is None:
+                raise
+            return await _check_here(self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deploy(Command):
+    """Deploy workflow files: store each as a new version and let new runs take it.
+
+    All files are checked first; if one has faults, none is deployed. Content that is deployed already changes nothing.
+    """
+
+    name: ClassVar = ("deploy",)
+    help: ClassVar = "deploy workflow files"
+
+    files: tuple[str, ...]
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """Add the files."""
+        _add_files(parser)
+
+    async def run(self, session: Session) -> Exit:
+        """Check all, deploy all, tell."""
+        sources = _read(self.files)
+        deployed: list[tuple[str, Deployed]] = []
+        async with session.client() as client:
+            checked = await _check_there(client, sources)
+            if not all(each.deployable for each in checked):
+                return _refused(session.output, checked, deployed)
+            for file, source in sources:
+                try:
+                    deployed.append((file, await client.deploy(source)))
+                except DefinitionFaulty as error:  # the coordinator knows more than its Check: quotas, names in use
+                    faulty = CheckedFile(file=file, workflow="", faults=error.faults or (_whole_file(error),))
+                    return _refused(session.output, [faulty], deployed)
+        _tell(session.output, checked, deployed)
+        return Exit.SUCCESS
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", metavar="FILE", nargs="+", action=_Tuple, help="a workflow in YAML")
+
+
+class _Tuple(argparse.Action):
+    """Keeps several values as a tuple."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse's contract
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,  # noqa: ARG002 - argparse's contract
+    ) -> None:
+        """Keep them."""
+        setattr(namespace, self.dest, tuple(values or ()))
+
+
+def _read(files: Sequence[str]) -> list[tuple[str, str]]:
+    sources: list[tuple[str, str]] = []
+    for file in files:
+        try:
+            sources.append((file, Path(file).read_text("utf-8")))
+        except (OSError, UnicodeDecodeError) as error:
+            raise Mistake(f"cannot read {file}: {reason(error)}") from None
+    return sources
+
+
+async def _check_there(client: Client, sources: Sequence[tuple[str, str]]) -> list[CheckedFile]:
+    checked: list[CheckedFile] = []
+    for file, source in sources:
+        answer: Checked = await client.check(source)
+        checked.append(CheckedFile(file=file, workflow=answer.workflow, faults=answer.faults))
+    return checked
+
+
+async def _check_here(files: Sequence[str]) -> list[CheckedFile]:
+    """Check with an installed coordinator's compiler, in a process of its own: the command line imports no service.
+
+    Raises:
+        Mistake: It is not installed, or it broke.
+    """
+    if find_spec(COMPILER) is None:
+        raise Mistake("the compiler is not on this machine; install headway[dev], or drop --offline")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", COMPILER, "check", "--json", "--", *files,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, err = await process.communicate()
+    try:
+        answer = json.loads(out)
+        return [
+            CheckedFile(
+                file=each["file"],
+                workflow=each.get("workflow") or "",
+                faults=tuple(Fault(**fault) for fault in each["faults"]),
+            )
+            for each in answer["files"]
+        ]
+    except (ValueError, KeyError, TypeError):
+        lines = err.decode(errors="replace").strip().splitlines()
+        raise Mistake(f"the compiler on this machine broke: {lines[-1] if lines else 'no answer'}") from None
+
+
+def _whole_file(error: DefinitionFaulty) -> Fault:
+    return Fault(line=1, column=1, code=error.reason.lower(), message=error.message, remedy="", warning=False)
+
+
+def _refused(output: Output, checked: Sequence[CheckedFile], deployed: Sequence[tuple[str, Deployed]]) -> Exit:
+    if output.for_people:
+        _print_faults(output, checked)
+        done = ", ".join(file for file, _ in deployed)
+        output.warn(f"deployed before the fault: {done}" if done else "nothing was deployed", style="red")
+    else:
+        output.document({"deployed": [_entry(*each) for each in deployed], "files": checked})
+    return Exit.FAILED
+
+
+def _tell(output: Output, checked: Sequence[CheckedFile], deployed: Sequence[tuple[str, Deployed]]) -> None:
+    if not output.for_people:
+        output.document({"deployed": [_entry(*each) for each in deployed], "files": checked})
+        return
+    _print_faults(output, checked)
+    for file, each in deployed:
+        what = "deployed" if each.changed else "was deployed already"
+        output.say(f"{each.workflow} version {each.version} {what} ({file})")
+
+
+def _entry(file: str, deployed: Deployed) -> dict[str, object]:
+    return {"file": file, "workflow": deployed.workflow, "version": deployed.version, "changed": deployed.changed}
+
+
+def _print_faults(output: Output, checked: Sequence[CheckedFile]) -> None:
+    for each in checked:
+        for fault in each.faults:
+            kind, style = ("warning", "yellow") if fault.warning else ("error", "red")
+            remedy = f" — {fault.remedy}" if fault.remedy else ""
+            line = Text(visible(f"{each.file}:{fault.line}:{fault.column}: "), style="bold")
+            line.append(f"{kind}: ", style=style)
+            line.append(visible(f"{fault.message}{remedy}"), style="not bold")
+            output.say(line)
+
+
+def _print_sum(output: Output, checked: Sequence[CheckedFile]) -> None:
+    errors = sum(not fault.warning for each in checked for fault in each.faults)
+    warnings = sum(fault.warning for each in checked for fault in each.faults)
+    output.say(
+        f"{_count(len(checked), 'file')}, {_count(errors, 'error')}, {_count(warnings, 'warning')}",
+        style="red" if errors else "green",
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

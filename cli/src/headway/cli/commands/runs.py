@@ -1,0 +1,273 @@
+"""Commands that start runs and look at them."""
+
+import argparse
+import json
+from dataclasses import dataclass
+from typing import ClassVar
+
+from headway.cli import clock
+from headway.cli.arguments import at_least_one, json_value
+from headway.cli.command import Command, Exit, Session
+from headway.cli.following import exit_of, follow, tell_outcome
+from headway.cli.output import Output, plain
+from headway.cli.telling import (
+    EVENT_COLUMNS,
+    RUN_COLUMNS,
+    TASK_COLUMNS,
+    awaited,
+    event_row,
+    instant,
+    run_row,
+    run_state_text,
+    span,
+    task_row,
+)
+from headway.client import Event, Json, Run, RunDetails, RunState, Started, Task, TaskState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start(Command):
+    """Start a run of a workflow's deployed version, or of the version given."""
+
+    name: ClassVar = ("start",)
+    help: ClassVar = "start a run"
+
+    workflow: str
+    input: Json
+    key: str | None
+    version: int | None
+    wait: bool
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """Add what a run is started with."""
+        parser.add_argument("workflow", metavar="WORKFLOW", help="its name")
+        parser.add_argument(
+            "--input", type=json_value, metavar="JSON|@FILE|@-", help="JSON, a file, or standard input; else {}"
+        )
+        parser.add_argument("--key", help="idempotency key: the same key with the same input names the same run")
+        parser.add_argument("--version", type=at_least_one, metavar="N", help="else the deployed version")
+        parser.add_argument("--wait", action="store_true", help="follow the run to its end; exit 1 unless it succeeded")
+
+    async def run(self, session: Session) -> Exit:
+        """Start, and follow if asked to."""
+        async with session.client() as client:
+            started = await client.start(self.workflow, self.input, key=self.key, version=self.version)
+        if not self.wait:
+            if session.output.for_people:
+                self._tell(session.output, started)
+                session.output.say(f"follow it with: headway watch {started.run_id}", style="dim")
+            else:
+                session.output.document(started)
+            return Exit.SUCCESS
+        if session.output.for_people:
+            self._tell(session.output, started)
+        run, _ = await follow(session, started.run_id)
+        if session.output.for_people:
+            tell_outcome(session, run)
+            _print_json(session.output, "output", run.output)
+        else:
+            session.output.document({**_ended(run), "existed": started.existed, "version": started.version})
+        return exit_of(run.state)
+
+    def _tell(self, output: Output, started: Started) -> None:
+        what = "was there already under the key" if started.existed else "started"
+        output.say(f"run {started.run_id} {what} ({self.workflow} version {started.version})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class List(Command):
+    """List runs, newest first."""
+
+    name: ClassVar = ("list",)
+    help: ClassVar = "list runs"
+
+    workflow: str | None
+    state: str | None
+    limit: int
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """Add the filters."""
+        parser.add_argument("--workflow", metavar="NAME", help="only runs of this workflow")
+        parser.add_argument(
+            "--state",
+            choices=[state.value for state in RunState if state is not RunState.UNSPECIFIED],
+            help="only runs in this state",
+        )
+        parser.add_argument("--limit", type=at_least_one, default=50, metavar="N", help="at most so many (50)")
+
+    async def run(self, session: Session) -> Exit:
+        """Read as many as wanted."""
+        state = RunState(self.state) if self.state else None
+        runs: list[Run] = []
+        async with session.client() as client:
+            async for run in client.list(workflow=self.workflow, state=state, page_size=self.limit):
+                runs.append(run)
+                if len(runs) == self.limit:
+                    break
+        if not session.output.for_people:
+            session.output.document({"runs": runs})
+        elif runs:
+            now = clock.now()
+            session.output.table(RUN_COLUMNS, [run_row(run, now) for run in runs])
+        else:
+            session.output.say("no runs")
+        return Exit.SUCCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Show(Command):
+    """Show a run: what it is, what it waits for, and its tasks with their last errors."""
+
+    name: ClassVar = ("show",)
+    help: ClassVar = "show a run, its tasks, and what it waits for"
+
+    run_id: str
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """Add the run."""
+        add_run(parser)
+
+    async def run(self, session: Session) -> Exit:
+        """Get and print it."""
+        async with session.client() as client:
+            details = await client.get(self.run_id)
+        waits_for = awaited(details.run, details.tasks, clock.now())
+        if session.output.for_people:
+            _show(session.output, details, waits_for)
+        else:
+            session.output.document({**_fields(details), "waits_for": waits_for})
+        return Exit.SUCCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History(Command):
+    """Print a run's history: every event, in order."""
+
+    name: ClassVar = ("history",)
+    help: ClassVar = "print a run's events"
+
+    run_id: str
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """Add the run."""
+        add_run(parser)
+
+    async def run(self, session: Session) -> Exit:
+        """Read all of it."""
+        events: list[Event] = []
+        async with session.client() as client:
+            async for event in client.history(self.run_id):
+                events.append(event)  # noqa: PERF401 - an async generator is closed before the client is
+        if session.output.for_people:
+            session.output.table(EVENT_COLUMNS, [event_row(event) for event in events])
+        else:
+            session.output.document({"run_id": self.run_id, "events": events})
+        return Exit.SUCCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch(Command):
+    """Follow a run's events until it ends; exit 1 unless it succeeded.
+
+    With `--json` the document comes at the end, with all events in it; `--json-lines` prints each as it comes.
+    """
+
+    name: ClassVar = ("watch",)
+    help: ClassVar = "follow a run to its end"
+
+    run_id: str
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """Add the run."""
+        add_run(parser)
+        parser.add_argument(
+            "--json-lines",
+            dest="as_lines",
+            action="store_true",
+            help="print each event as it comes, one JSON document a line",
+        )
+
+    async def run(self, session: Session) -> Exit:
+        """Follow it."""
+        run, events = await follow(session, self.run_id)
+        if session.output.for_people:
+            tell_outcome(session, run)
+        elif session.output.as_json:
+            session.output.document({**_ended(run), "events": events})
+        return exit_of(run.state)
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Add the run that a command is about."""
+    parser.add_argument("run_id", metavar="RUN", help="its id")
+
+
+def _ended(run: Run) -> dict[str, object]:
+    return {"run_id": run.run_id, "state": run.state, "output": run.output, "error": run.error}
+
+
+def _fields(details: RunDetails) -> dict[str, object]:
+    return {"run": details.run, "tasks": details.tasks, "stale_reports": details.stale_reports}
+
+
+def _show(output: Output, details: RunDetails, waits_for: list[str]) -> None:
+    run, now = details.run, clock.now()
+    _header(output, run)
+    if waits_for:
+        output.say("waits for", style="bold")
+        for line in waits_for:
+            output.say(f"  {line}")
+    if details.tasks:
+        output.say()
+        output.table(TASK_COLUMNS, [task_row(task, now) for task in details.tasks])
+    for task in details.tasks:
+        _failure(output, task)
+    for stale in details.stale_reports:
+        output.say(
+            f"a report of {stale.owner} for {stale.path} attempt {stale.attempt} came too late"
+            f" ({stale.answer}, {instant(stale.at)}) and changed nothing",
+            style="dim",
+        )
+
+
+def _header(output: Output, run: Run) -> None:
+    output.say(f"run       {run.run_id}")
+    output.say(f"workflow  {run.workflow} version {run.version} (namespace {run.namespace})")
+    state = run_state_text(run)
+    if run.epoch > 1:
+        state.append(f"  (reopened: epoch {run.epoch})", style="default")
+    output.say("state     ", end="")
+    output.say(state)
+    ended = instant(run.finished_at)
+    took = f" ({span(run.finished_at - run.created_at)})" if run.finished_at and run.created_at else ""
+    output.say(f"started   {instant(run.created_at)}    ended {ended}{took}")
+    if run.key is not None:
+        output.say(f"key       {run.key}")
+    if run.error is not None:
+        where = f" at {', '.join(run.error.paths)}" if run.error.paths else ""
+        output.say(f"error     {run.error.failure_class}{where}: {run.error.message}", style="red")
+    _print_json(output, "input", run.input)
+    _print_json(output, "output", run.output)
+
+
+def _failure(output: Output, task: Task) -> None:
+    if task.error is None or task.state not in {TaskState.FAILED, TaskState.RETRYING}:
+        return
+    output.say()
+    output.say(f"{task.path} {task.state.value}: {task.error.failure_class} {task.error.type}", style="red")
+    for line in task.error.message.splitlines():
+        output.say(f"  {line}")
+    if task.error.details is not None:
+        output.say(f"  {json.dumps(task.error.details, ensure_ascii=False)}", style="dim")
+    for line in task.error.trace.splitlines():
+        output.say(f"  {line}", style="dim")
+
+
+def _print_json(output: Output, label: str, value: Json) -> None:
+    if value is not None:
+        output.say(f"{label:<9} {json.dumps(plain(value), ensure_ascii=False)}")

@@ -1,0 +1,108 @@
+"""What the command line prints: documents for programs, tables and sentences for people.
+
+With `--json`, standard output carries exactly one JSON document and nothing else; sentences go to standard error.
+Colours and live lines appear only on a terminal. Text from elsewhere (names, messages of errors) is never read as
+markup, and what would steer a terminal in it is made visible.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import IO, TypeAlias
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Document: TypeAlias = "bool | int | float | str | list[Document] | dict[str, Document] | None"
+
+PIPE_WIDTH = 500  # columns: lines that go to a program are not folded
+
+Row: TypeAlias = Sequence["str | Text"]
+
+
+class Output:
+    """Where a command prints."""
+
+    def __init__(self, *, as_json: bool, as_lines: bool = False) -> None:
+        """Print for people, or one JSON document, or (`as_lines`) one JSON document a line."""
+        self.as_json = as_json
+        self.as_lines = as_lines
+        self._out = _console(sys.stdout)
+        self._err = _console(sys.stderr)
+
+    @property
+    def for_people(self) -> bool:
+        """True when tables and sentences are wanted."""
+        return not (self.as_json or self.as_lines)
+
+    def document(self, value: object) -> None:
+        """Print the one document of `--json`."""
+        print(json.dumps(plain(value), ensure_ascii=False, indent=2), file=sys.stdout, flush=True)
+
+    def line(self, value: object) -> None:
+        """Print one document of `--json-lines`."""
+        print(json.dumps(plain(value), ensure_ascii=False), file=sys.stdout, flush=True)
+
+    def say(self, text: str | Text = "", style: str = "", end: str = "\n") -> None:
+        """Tell people something: on standard output, or on standard error when that carries JSON."""
+        console = self._out if self.for_people else self._err
+        console.print(_text(text, style), soft_wrap=True, end=end)
+
+    def warn(self, text: str | Text, style: str = "") -> None:
+        """Tell people something on standard error."""
+        self._err.print(_text(text, style), soft_wrap=True)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        """Print a table."""
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        for column in columns:
+            table.add_column(column, overflow="fold")
+        for row in rows:
+            table.add_row(*(_text(cell) for cell in row))
+        self._out.print(table)
+
+    def busy(self, text: str) -> AbstractContextManager[object]:
+        """Show that something is awaited, on a terminal, while the block runs."""
+        if self.for_people and self._out.is_terminal:
+            return self._out.status(_text(text))
+        return nullcontext()
+
+
+def plain(value: object) -> Document:
+    """A value as JSON: dataclasses become objects, instants ISO 8601 text in UTC, durations seconds."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def visible(text: str) -> str:
+    """The text with control characters made visible: none of it steers a terminal or breaks a line."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
+
+
+def _text(text: str | Text, style: str = "") -> Text:
+    return text if isinstance(text, Text) else Text("\n".join(map(visible, text.split("\n"))), style=style)
+
+
+def _console(stream: IO[str]) -> Console:
+    width = None if stream.isatty() else PIPE_WIDTH
+    return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)

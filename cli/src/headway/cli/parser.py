@@ -1,0 +1,89 @@
+"""The grammar of the command line, made from the commands."""
+
+import argparse
+import inspect
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import NoReturn
+
+from headway.cli.command import DEFAULT_ADDRESS, DEFAULT_NAMESPACE, Command, Mistake, Session, add_common_arguments
+from headway.cli.commands import COMMANDS
+from headway.cli.output import Output
+
+DESCRIPTION = "Headway, a durable workflow engine: whatever dies, every run makes headway."
+
+EPILOG = """\
+exit codes:
+  0  done; with `start --wait` and `watch`: the run succeeded
+  1  the run failed or was cancelled; `check` and `deploy`: the file has faults
+  2  wrong usage, refused by the coordinator, or no coordinator there"""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says what is wrong with an exception, so that `--json` can say it in JSON."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the arguments."""
+        raise Mistake(f"{message}\n{self.format_usage().rstrip()}\n(`{self.prog} --help` tells more)")
+
+
+def build_parser() -> Parser:
+    """The parser of all commands."""
+    parser = Parser(
+        prog="headway",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"headway {_version()}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    groups: dict[str, argparse._SubParsersAction[Parser]] = {}
+    for command in COMMANDS:
+        *group, word = command.name
+        if group and group[0] not in groups:
+            outer = commands.add_parser(group[0], help="the database", description="The database.", allow_abbrev=False)
+            groups[group[0]] = outer.add_subparsers(title="commands", metavar="COMMAND", required=True)
+        add_command(groups[group[0]] if group else commands, word, command)
+    return parser
+
+
+def add_command(commands: "argparse._SubParsersAction[Parser]", word: str, command: type[Command]) -> None:
+    """Add one command's parser."""
+    parser = commands.add_parser(
+        word,
+        help=command.help,
+        description=inspect.cleandoc(command.__doc__ or command.help),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_arguments(parser)
+    add_common_arguments(parser, talks_to_coordinator=command.talks_to_coordinator)
+    parser.set_defaults(command=command)
+
+
+def parse(arguments: Sequence[str]) -> tuple[Command, Session]:
+    """The command that was typed, and what to run it with.
+
+    Raises:
+        Mistake: It is not a command, or its arguments are wrong.
+        SystemExit: Help or the version was asked for, and printed.
+    """
+    values = vars(build_parser().parse_args(arguments))
+    command: type[Command] = values["command"]
+    as_lines = bool(values.get("as_lines", False))
+    if as_lines and values["as_json"]:
+        raise Mistake("--json and --json-lines exclude each other")
+    session = Session(
+        output=Output(as_json=values["as_json"], as_lines=as_lines),
+        address=values.get("address", DEFAULT_ADDRESS),
+        namespace=values.get("namespace", DEFAULT_NAMESPACE),
+    )
+    return command.parsed(values), session
+
+
+def _version() -> str:
+    try:
+        return version("headway")
+    except PackageNotFoundError:
+        return "(not installed)"

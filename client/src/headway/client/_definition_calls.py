@@ -1,0 +1,76 @@
+"""The client's calls to DefinitionsService."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headway.api.definitions.v1 import definitions_pb2, definitions_pb2_grpc
+from headway.client import _translate
+from headway.client._values import Checked, Definition, Deployed
+
+if TYPE_CHECKING:
+    from headway.client._connection import Connection
+
+
+class DefinitionCalls:
+    """Check, deploy and look at definitions; a part of `Client`."""
+
+    def __init__(self, connection: Connection, namespace: str) -> None:
+        """Call over a connection, for a namespace."""
+        self._connection = connection
+        self._namespace = namespace
+        self._definitions = definitions_pb2_grpc.DefinitionsServiceStub(connection.channel)
+
+    async def check(self, source: str) -> Checked:
+        """Compile YAML text and name every fault; nothing is stored.
+
+        Raises:
+            PayloadTooLarge: The text is larger than 1 MiB.
+        """
+        request = definitions_pb2.CheckRequest(source=source)
+        response = await self._connection.call(self._definitions.Check, request)
+        return Checked(workflow=response.workflow, faults=tuple(_translate.fault(each) for each in response.faults))
+
+    async def deploy(self, source: str) -> Deployed:
+        """Compile YAML text, store it as a new version and let new runs take it. Safe to repeat: content decides.
+
+        Raises:
+            DefinitionFaulty: It has faults; nothing was stored.
+            PayloadTooLarge: The text is larger than 1 MiB.
+        """
+        request = definitions_pb2.DeployRequest(namespace=self._namespace, source=source)
+        response = await self._connection.call(self._definitions.Deploy, request)
+        return Deployed(
+            workflow=response.workflow,
+            version=response.version,
+            changed=response.changed,
+            warnings=tuple(_translate.fault(each) for each in response.warnings),
+        )
+
+    async def get_definition(self, workflow: str, version: int | None = None) -> Definition:
+        """A version with its source and plan; None: the deployed one.
+
+        Raises:
+            WorkflowNotFound: No such workflow or version.
+        """
+        request = definitions_pb2.GetRequest(namespace=self._namespace, workflow=workflow, version=version or 0)
+        response = await self._connection.call(self._definitions.Get, request)
+        return _translate.definition(response.definition)
+
+    async def list_definitions(self, workflow: str | None = None) -> tuple[Definition, ...]:
+        """The versions of one workflow or of all, by workflow, then newest first."""
+        request = definitions_pb2.ListRequest(namespace=self._namespace, workflow=workflow or "")
+        response = await self._connection.call(self._definitions.List, request)
+        return tuple(_translate.definition(each) for each in response.definitions)
+
+    async def set_deployed_version(self, workflow: str, version: int) -> Definition:
+        """Let new runs take an older version (roll back); running runs keep theirs. Safe to repeat.
+
+        Raises:
+            WorkflowNotFound: No such workflow or version.
+        """
+        request = definitions_pb2.SetDeployedVersionRequest(
+            namespace=self._namespace, workflow=workflow, version=version
+        )
+        response = await self._connection.call(self._definitions.SetDeployedVersion, request)
+        return _translate.definition(response.definition)

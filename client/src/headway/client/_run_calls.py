@@ -1,0 +1,249 @@
+"""The client's calls to RunsService."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from google.protobuf import duration_pb2
+
+from headway.api.runs.v1 import runs_pb2, runs_pb2_grpc
+from headway.client import _translate
+from headway.client._request_id import new_request_id
+from headway.client._trace import current_traceparent
+from headway.client._values import Outcome, Progress, RetryPlan, Started
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from datetime import timedelta
+
+    from headway.client._connection import Connection
+    from headway.client._values import Event, JsonInput, Run, RunDetails, RunState
+
+LARGEST_PAGE = 1000
+
+
+class RunCalls:
+    """Start, watch and steer runs; a part of `Client`.
+
+    Every mutation makes its request_id before its first try, so that tries of one call have one effect. Give a
+    `request_id` of your own to carry that over several calls, after `Unreachable` or `DeadlinePassed`.
+    """
+
+    def __init__(self, connection: Connection, namespace: str) -> None:
+        """Call over a connection, for a namespace."""
+        self._connection = connection
+        self._namespace = namespace
+        self._runs = runs_pb2_grpc.RunsServiceStub(connection.channel)
+
+    async def start(
+        self,
+        workflow: str,
+        input: JsonInput = None,  # noqa: A002 - the word that the YAML, the protocol and the command line use
+        *,
+        key: str | None = None,
+        version: int | None = None,
+        request_id: str | None = None,
+    ) -> Started:
+        """Start a run, in the trace of the current OpenTelemetry span.
+
+        Args:
+            workflow: Its name.
+            input: A JSON value; None means {}.
+            key: Idempotency key, 1 to 200 characters: the same key with the same request names the same run.
+            version: The version to run; None: the deployed one.
+            request_id: UUID; None: a new one.
+
+        Raises:
+            WorkflowNotFound: No such workflow or version.
+            InvalidInput: The input breaks the workflow's schema.
+            PayloadTooLarge: The input is larger than 1 MiB.
+            InvalidKey: The key is empty or too long.
+            KeyReused: The key belongs to another request.
+            Overloaded: The server takes no runs just now.
+        """
+        request = runs_pb2.StartRequest(
+            namespace=self._namespace,
+            workflow=workflow,
+            input=b"" if input is None else _translate.to_json(input),
+            key=key,
+            request_id=request_id or new_request_id(),
+            version=version or 0,
+            traceparent=current_traceparent(),
+        )
+        response = await self._connection.call(self._runs.Start, request)
+        return Started(run_id=response.run_id, existed=response.existed, version=response.version)
+
+    async def get(self, run_id: str) -> RunDetails:
+        """A run with its tasks.
+
+        Raises:
+            RunNotFound: No such run.
+        """
+        request = runs_pb2.GetRequest(namespace=self._namespace, run_id=run_id)
+        return _translate.run_details(await self._connection.call(self._runs.Get, request))
+
+    async def list(
+        self, *, workflow: str | None = None, state: RunState | None = None, page_size: int = 50
+    ) -> AsyncIterator[Run]:
+        """Runs, newest first, page by page as they are read."""
+        token = ""
+        while True:
+            request = runs_pb2.ListRequest(
+                namespace=self._namespace,
+                workflow=workflow or "",
+                state=_translate.run_state_message(state),
+                page_size=min(page_size, LARGEST_PAGE),
+                page_token=token,
+            )
+            response = await self._connection.call(self._runs.List, request)
+            for each in response.runs:
+                yield _translate.run(each)
+            token = response.next_page_token
+            if not token:
+                return
+
+    async def history(self, run_id: str, *, from_seq: int = 1, page_size: int = 200) -> AsyncIterator[Event]:
+        """The run's events in order, page by page as they are read, from a sequence number on.
+
+        Raises:
+            RunNotFound: No such run.
+        """
+        next_seq = from_seq
+        while True:
+            request = runs_pb2.GetHistoryRequest(
+                namespace=self._namespace,
+                run_id=run_id,
+                from_seq=next_seq,
+                page_size=min(page_size, LARGEST_PAGE),
+            )
+            response = await self._connection.call(self._runs.GetHistory, request)
+            for each in response.events:
+                yield _translate.event(each)
+            next_seq = response.next_seq
+            if not next_seq:
+                return
+
+    async def watch(self, run_id: str, *, from_seq: int = 1) -> AsyncIterator[Progress]:
+        """The run's events as they happen, each once, until the run is final.
+
+        A connection that breaks is opened again, and goes on where it broke.
+
+        Raises:
+            RunNotFound: No such run.
+            Unreachable: The connection broke, and no server has answered since.
+        """
+        next_seq = from_seq
+
+        def request() -> runs_pb2.WatchRequest:
+            return runs_pb2.WatchRequest(namespace=self._namespace, run_id=run_id, from_seq=next_seq)
+
+        async for response in self._connection.stream(self._runs.Watch, request):
+            if response.event.seq < next_seq:
+                continue  # sent again after a break
+            next_seq = response.event.seq + 1
+            yield Progress(event=_translate.event(response.event), state=_translate.run_state(response.state))
+
+    async def wait(self, run_id: str) -> Outcome:
+        """Wait until the run is final. For a limit, put `asyncio.timeout` around it.
+
+        Raises:
+            RunNotFound: No such run.
+            Unreachable: The connection broke, and no server has answered since.
+        """
+        while True:
+            run = (await self.get(run_id)).run
+            if run.state.is_final:
+                return Outcome(run_id=run_id, state=run.state, output=run.output, error=run.error)
+            async for _ in self.watch(run_id, from_seq=run.last_seq + 1):
+                pass
+
+    async def signal(self, run_id: str, name: str, payload: JsonInput = None, *, request_id: str | None = None) -> int:
+        """Send an outside event; it is kept until a node takes it. Returns its event's sequence number.
+
+        Raises:
+            RunNotFound: No such run.
+            RunClosed: The run is over.
+            InvalidSignalName: The name is empty or longer than 200 characters.
+            PayloadTooLarge: The payload is larger than 1 MiB.
+        """
+        request = runs_pb2.SignalRequest(
+            namespace=self._namespace,
+            run_id=run_id,
+            name=name,
+            payload=_translate.to_json(payload),
+            request_id=request_id or new_request_id(),
+        )
+        return (await self._connection.call(self._runs.Signal, request)).seq
+
+    async def cancel(
+        self,
+        run_id: str,
+        reason: str = "",
+        *,
+        grace: timedelta | None = None,
+        request_id: str | None = None,
+    ) -> RunState:
+        """Ask the run to stop. Returns CANCELLED when nothing was running, else RUNNING.
+
+        Args:
+            run_id: The run.
+            reason: For people; kept in the history.
+            grace: How long handlers have to end; None: the server's choice (30 s).
+            request_id: UUID; None: a new one.
+
+        Raises:
+            RunNotFound: No such run.
+            RunClosed: The run is over.
+        """
+        request = runs_pb2.CancelRequest(
+            namespace=self._namespace,
+            run_id=run_id,
+            reason=reason,
+            request_id=request_id or new_request_id(),
+        )
+        if grace is not None:
+            duration = duration_pb2.Duration()
+            duration.FromTimedelta(grace)
+            request.grace.CopyFrom(duration)
+        return _translate.run_state((await self._connection.call(self._runs.Cancel, request)).state)
+
+    async def retry(
+        self,
+        run_id: str,
+        from_nodes: Sequence[str] = (),
+        *,
+        dry_run: bool = False,
+        render_inputs: bool = False,
+        request_id: str | None = None,
+    ) -> RetryPlan:
+        """Reopen a finished run from chosen nodes.
+
+        Args:
+            run_id: The run.
+            from_nodes: Nodes to start again; empty: all that failed or were stopped.
+            dry_run: Only say what would be redone.
+            render_inputs: Chosen nodes render their input anew instead of keeping it.
+            request_id: UUID; None: a new one.
+
+        Raises:
+            RunNotFound: No such run.
+            NodeNotFound: The workflow has no such node.
+            NodeNotReached: The run never reached the node.
+            RunNotFinished: The run is not over.
+            NothingToRetry: Nothing failed or was stopped.
+        """
+        request = runs_pb2.RetryRequest(
+            namespace=self._namespace,
+            run_id=run_id,
+            dry_run=dry_run,
+            render_inputs=render_inputs,
+            request_id=request_id or new_request_id(),
+            **{"from": from_nodes},
+        )
+        response = await self._connection.call(self._runs.Retry, request)
+        return RetryPlan(
+            chosen=tuple(response.chosen),
+            reset=tuple(response.reset),
+            kept=tuple(response.kept),
+            epoch=response.epoch,
+        )

@@ -1,0 +1,204 @@
+"""From messages to values and back. Pure; knows protobuf, not gRPC."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from headway.api.runs.v1 import runs_pb2
+from headway.client import _values as values
+
+if TYPE_CHECKING:
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+    from headway.api.definitions.v1 import definitions_pb2
+
+_RUN_STATES = {
+    runs_pb2.RUN_STATE_PENDING: values.RunState.PENDING,
+    runs_pb2.RUN_STATE_RUNNING: values.RunState.RUNNING,
+    runs_pb2.RUN_STATE_SUCCEEDED: values.RunState.SUCCEEDED,
+    runs_pb2.RUN_STATE_FAILED: values.RunState.FAILED,
+    runs_pb2.RUN_STATE_CANCELLED: values.RunState.CANCELLED,
+}
+
+_TASK_STATES = {
+    runs_pb2.TASK_STATE_PENDING: values.TaskState.PENDING,
+    runs_pb2.TASK_STATE_READY: values.TaskState.READY,
+    runs_pb2.TASK_STATE_RUNNING: values.TaskState.RUNNING,
+    runs_pb2.TASK_STATE_WAITING: values.TaskState.WAITING,
+    runs_pb2.TASK_STATE_RETRYING: values.TaskState.RETRYING,
+    runs_pb2.TASK_STATE_SUCCEEDED: values.TaskState.SUCCEEDED,
+    runs_pb2.TASK_STATE_FAILED: values.TaskState.FAILED,
+    runs_pb2.TASK_STATE_CANCELLED: values.TaskState.CANCELLED,
+}
+
+_RUN_STATE_MESSAGES = {state: message for message, state in _RUN_STATES.items()}
+
+
+def to_json(value: values.JsonInput) -> bytes:
+    """The JSON text of a value.
+
+    Raises:
+        TypeError: The value holds what JSON cannot.
+        ValueError: The value holds NaN, an infinity, a circle or half of a surrogate pair.
+    """
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def from_json(text: bytes) -> values.Json:
+    """The value of a JSON text; None for an empty one."""
+    if not text:
+        return None
+    value: values.Json = json.loads(text)
+    return value
+
+
+def instant(message: Timestamp) -> datetime:
+    """The instant, in UTC."""
+    return message.ToDatetime(tzinfo=UTC)
+
+
+def run_state(state: runs_pb2.RunState) -> values.RunState:
+    """The run's state; one that a newer server has added is UNSPECIFIED."""
+    return _RUN_STATES.get(state, values.RunState.UNSPECIFIED)
+
+
+def run_state_message(state: values.RunState | None) -> runs_pb2.RunState:
+    """The state as it goes over the wire; None: unspecified."""
+    if state is None:
+        return runs_pb2.RUN_STATE_UNSPECIFIED
+    return _RUN_STATE_MESSAGES.get(state, runs_pb2.RUN_STATE_UNSPECIFIED)
+
+
+def run_error(message: runs_pb2.RunError) -> values.RunError:
+    """Why the run did not succeed."""
+    return values.RunError(failure_class=message.failure_class, message=message.message, paths=tuple(message.paths))
+
+
+def run(message: runs_pb2.Run) -> values.Run:
+    """A run."""
+    return values.Run(
+        run_id=message.run_id,
+        namespace=message.namespace,
+        workflow=message.workflow,
+        version=message.version,
+        state=run_state(message.state),
+        epoch=message.epoch,
+        cancelling=message.cancelling,
+        created_at=instant(message.created_at) if message.HasField("created_at") else None,
+        finished_at=instant(message.finished_at) if message.HasField("finished_at") else None,
+        error=run_error(message.error) if message.HasField("error") else None,
+        output=from_json(message.output),
+        last_seq=message.last_seq,
+        key=message.key or None,
+        input=from_json(message.input),
+    )
+
+
+def task_error(message: runs_pb2.TaskError) -> values.TaskError:
+    """A task's failure."""
+    return values.TaskError(
+        failure_class=message.failure_class,
+        type=message.type,
+        message=message.message,
+        trace=message.trace,
+        details=from_json(message.details),
+    )
+
+
+def attempt(message: runs_pb2.Attempt) -> values.Attempt:
+    """An attempt left behind."""
+    return values.Attempt(
+        attempt=message.attempt,
+        owner=message.owner,
+        leased_at=instant(message.leased_at) if message.HasField("leased_at") else None,
+        ended_at=instant(message.ended_at) if message.HasField("ended_at") else None,
+        outcome=message.outcome,
+        error=task_error(message.error) if message.HasField("error") else None,
+    )
+
+
+def task(message: runs_pb2.Task) -> values.Task:
+    """A task."""
+    return values.Task(
+        task_id=message.task_id,
+        path=message.path,
+        type=message.type,
+        state=_TASK_STATES.get(message.state, values.TaskState.UNSPECIFIED),
+        attempt=message.attempt,
+        tries=message.tries,
+        losses=message.losses,
+        generation=message.generation,
+        queue=message.queue,
+        handler=message.handler,
+        owner=message.owner,
+        lease_expires_at=instant(message.lease_expires_at) if message.HasField("lease_expires_at") else None,
+        created_at=instant(message.created_at) if message.HasField("created_at") else None,
+        started_at=instant(message.started_at) if message.HasField("started_at") else None,
+        finished_at=instant(message.finished_at) if message.HasField("finished_at") else None,
+        error=task_error(message.error) if message.HasField("error") else None,
+        cause=message.cause,
+        due_at=instant(message.due_at) if message.HasField("due_at") else None,
+        attempts=tuple(attempt(each) for each in message.attempts),
+        output=from_json(message.output),
+        handled=message.handled,
+    )
+
+
+def run_details(message: runs_pb2.GetResponse) -> values.RunDetails:
+    """A run with its tasks."""
+    return values.RunDetails(
+        run=run(message.run),
+        tasks=tuple(task(each) for each in message.tasks),
+        stale_reports=tuple(
+            values.StaleReport(
+                path=each.path,
+                attempt=each.attempt,
+                owner=each.owner,
+                answer=each.answer,
+                at=instant(each.at) if each.HasField("at") else None,
+            )
+            for each in message.stale_reports
+        ),
+    )
+
+
+def event(message: runs_pb2.Event) -> values.Event:
+    """An entry of a history."""
+    return values.Event(
+        seq=message.seq,
+        type=message.type,
+        at=instant(message.at) if message.HasField("at") else None,
+        path=message.path,
+        attempt=message.attempt,
+        event=from_json(message.event),
+        actions=from_json(message.actions),
+        format=message.format,
+    )
+
+
+def fault(message: definitions_pb2.Fault) -> values.Fault:
+    """A fault of a definition."""
+    return values.Fault(
+        line=message.line,
+        column=message.column,
+        code=message.code,
+        message=message.message,
+        remedy=message.remedy,
+        warning=message.warning,
+    )
+
+
+def definition(message: definitions_pb2.Definition) -> values.Definition:
+    """A version of a workflow."""
+    return values.Definition(
+        namespace=message.namespace,
+        workflow=message.workflow,
+        version=message.version,
+        deployed=message.deployed,
+        digest=message.digest,
+        created_at=instant(message.created_at) if message.HasField("created_at") else None,
+        source=message.source,
+        plan=from_json(message.plan),
+    )

@@ -1,0 +1,347 @@
+"""What the client hands out: plain, frozen values.
+
+Nothing here knows gRPC or protobuf; `_translate` makes these from messages. Instants are `datetime` in UTC, JSON is
+plain Python, absent things are None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TypeAlias
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+"""A JSON value as it is handed out."""
+
+JsonInput: TypeAlias = "bool | int | float | str | Sequence[JsonInput] | Mapping[str, JsonInput] | None"
+"""A JSON value as it is taken: read-only, so that `dict[str, int]` is one."""
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    UNSPECIFIED = "unspecified"  # a state that this version of the client does not know
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """True when the run is over; only a retry reopens it."""
+        return self in {RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED}
+
+
+class TaskState(StrEnum):
+    """Where a task stands."""
+
+    UNSPECIFIED = "unspecified"  # a state that this version of the client does not know
+    PENDING = "pending"  # waits for branches that lead to it
+    READY = "ready"  # waits for a worker
+    RUNNING = "running"  # leased by a worker
+    WAITING = "waiting"  # waits for a timer or a signal
+    RETRYING = "retrying"  # failed; waits for its next try
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """True when nothing more happens to the task, unless the run is retried."""
+        return self in {TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunError:
+    """Why a run did not succeed.
+
+    Attributes:
+        failure_class: "timeout", "exec_failed", "verdict_fail" or "cancelled".
+        message: For people.
+        paths: The tasks whose failure decided it.
+    """
+
+    failure_class: str
+    message: str
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One execution of a version of a workflow.
+
+    Attributes:
+        run_id: Opaque.
+        epoch: Grows when the run is reopened; from 1.
+        cancelling: True while a cancel is under way.
+        last_seq: Sequence number of the latest event.
+        key: Idempotency key it was started with; None: none.
+        input: Known only from `Client.get`; None elsewhere.
+        output: None while the run is not final or has none.
+    """
+
+    run_id: str
+    namespace: str
+    workflow: str
+    version: int
+    state: RunState
+    epoch: int
+    cancelling: bool
+    created_at: datetime | None
+    finished_at: datetime | None
+    error: RunError | None
+    output: Json
+    last_seq: int
+    key: str | None
+    input: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskError:
+    """The last failure of a task.
+
+    Attributes:
+        failure_class: "timeout", "exec_failed" or "verdict_fail".
+        type: Error type, as the handler named it.
+        message: For people.
+        trace: Stack trace; may be empty.
+        details: Further facts; None: none.
+    """
+
+    failure_class: str
+    type: str
+    message: str
+    trace: str
+    details: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """An attempt that was left behind.
+
+    Attributes:
+        attempt: Its number.
+        owner: Who held it; empty: nobody.
+        outcome: "succeeded", "failed", "cancelled", "released", "lost", "timeout" or "unknown".
+    """
+
+    attempt: int
+    owner: str
+    leased_at: datetime | None
+    ended_at: datetime | None
+    outcome: str
+    error: TaskError | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A node reached in a run.
+
+    Attributes:
+        path: Path in the run: the node's id.
+        type: Node type, as in the YAML.
+        attempt: Fencing number.
+        tries: Failures counted against the retry policy.
+        losses: Leases lost.
+        generation: Grows when a retry of the run repeats it with new effect.
+        queue: Empty for control and wait nodes.
+        handler: Empty for control and wait nodes.
+        owner: Holder of the lease, or the last one.
+        lease_expires_at: Set while it runs.
+        started_at: When it was first leased.
+        error: Set when it failed or waits for its next try.
+        cause: Why it was stopped; empty unless it was cancelled.
+        due_at: When a waiting or retrying task goes on by itself; None: never.
+        attempts: Attempts left behind, oldest first.
+        output: None: none, or larger than a `get` carries.
+        handled: True when a failure edge took the failure.
+    """
+
+    task_id: str
+    path: str
+    type: str
+    state: TaskState
+    attempt: int
+    tries: int
+    losses: int
+    generation: int
+    queue: str
+    handler: str
+    owner: str
+    lease_expires_at: datetime | None
+    created_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: TaskError | None
+    cause: str
+    due_at: datetime | None
+    attempts: tuple[Attempt, ...]
+    output: Json
+    handled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleReport:
+    """A report that came too late and changed nothing."""
+
+    path: str
+    attempt: int
+    owner: str
+    answer: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDetails:
+    """A run with its tasks, in order of creation, and the latest stale reports, oldest first."""
+
+    run: Run
+    tasks: tuple[Task, ...]
+    stale_reports: tuple[StaleReport, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One entry of a run's history.
+
+    Attributes:
+        seq: Gap-free, from 1.
+        type: Such as "NodeCompleted".
+        at: Database time.
+        path: The task concerned; empty: the run.
+        attempt: The attempt concerned; 0: none.
+        event: The event's fields.
+        actions: What it caused.
+        format: Format of `event` and `actions`.
+    """
+
+    seq: int
+    type: str
+    at: datetime | None
+    path: str
+    attempt: int
+    event: Json
+    actions: Json
+    format: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """One event of a watched run, and the run's state when the event was read."""
+
+    event: Event
+    state: RunState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """The run that `Client.start` names.
+
+    Attributes:
+        existed: True when the run was there already, under the same key.
+        version: The version it runs.
+    """
+
+    run_id: str
+    existed: bool
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run ended."""
+
+    run_id: str
+    state: RunState
+    output: Json
+    error: RunError | None
+
+    @property
+    def succeeded(self) -> bool:
+        """True when the run succeeded."""
+        return self.state is RunState.SUCCEEDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPlan:
+    """What a retry redoes.
+
+    Attributes:
+        chosen: Nodes that start again at once.
+        reset: Nodes reachable from them that were reached before.
+        kept: Nodes that keep their result.
+        epoch: The run's epoch after the retry; with `dry_run`, what it would be.
+    """
+
+    chosen: tuple[str, ...]
+    reset: tuple[str, ...]
+    kept: tuple[str, ...]
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing wrong with a definition.
+
+    Attributes:
+        line: From 1.
+        column: From 1.
+        code: Stable, such as "unknown_node".
+        message: What is wrong.
+        remedy: What to do; may be empty.
+        warning: True when it does not keep the file from being deployed.
+    """
+
+    line: int
+    column: int
+    code: str
+    message: str
+    remedy: str
+    warning: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What `Client.check` found: the workflow the file names (empty: unreadable) and its faults in order of place."""
+
+    workflow: str
+    faults: tuple[Fault, ...]
+
+    @property
+    def deployable(self) -> bool:
+        """True when no fault is more than a warning."""
+        return all(fault.warning for fault in self.faults)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
+    """The version that `Client.deploy` deployed; `changed` is False when exactly this was deployed already."""
+
+    workflow: str
+    version: int
+    changed: bool
+    warnings: tuple[Fault, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """One version of a workflow.
+
+    Attributes:
+        deployed: True when new runs take it.
+        digest: SHA-256 of the source, hex.
+        source: YAML; empty except from `Client.get_definition`.
+        plan: Compiled plan; None except from `Client.get_definition`.
+    """
+
+    namespace: str
+    workflow: str
+    version: int
+    deployed: bool
+    digest: str
+    created_at: datetime | None
+    source: str
+    plan: Json

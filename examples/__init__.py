@@ -1,0 +1,1 @@
+"""Programs that show Headway at work; nothing in Headway imports them."""

@@ -1,0 +1,1 @@
+"""Orders from reservation to parcel, through a shop that fails and processes that are killed: `make demo`."""

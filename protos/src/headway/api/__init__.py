@@ -1,0 +1,1 @@
+"""The protobuf contract of Headway: messages, services and their generated stubs."""

@@ -1,0 +1,373 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class RunState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RUN_STATE_UNSPECIFIED: _ClassVar[RunState]
+    RUN_STATE_PENDING: _ClassVar[RunState]
+    RUN_STATE_RUNNING: _ClassVar[RunState]
+    RUN_STATE_SUCCEEDED: _ClassVar[RunState]
+    RUN_STATE_FAILED: _ClassVar[RunState]
+    RUN_STATE_CANCELLED: _ClassVar[RunState]
+
+class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TASK_STATE_UNSPECIFIED: _ClassVar[TaskState]
+    TASK_STATE_PENDING: _ClassVar[TaskState]
+    TASK_STATE_READY: _ClassVar[TaskState]
+    TASK_STATE_RUNNING: _ClassVar[TaskState]
+    TASK_STATE_WAITING: _ClassVar[TaskState]
+    TASK_STATE_RETRYING: _ClassVar[TaskState]
+    TASK_STATE_SUCCEEDED: _ClassVar[TaskState]
+    TASK_STATE_FAILED: _ClassVar[TaskState]
+    TASK_STATE_CANCELLED: _ClassVar[TaskState]
+RUN_STATE_UNSPECIFIED: RunState
+RUN_STATE_PENDING: RunState
+RUN_STATE_RUNNING: RunState
+RUN_STATE_SUCCEEDED: RunState
+RUN_STATE_FAILED: RunState
+RUN_STATE_CANCELLED: RunState
+TASK_STATE_UNSPECIFIED: TaskState
+TASK_STATE_PENDING: TaskState
+TASK_STATE_READY: TaskState
+TASK_STATE_RUNNING: TaskState
+TASK_STATE_WAITING: TaskState
+TASK_STATE_RETRYING: TaskState
+TASK_STATE_SUCCEEDED: TaskState
+TASK_STATE_FAILED: TaskState
+TASK_STATE_CANCELLED: TaskState
+
+class Run(_message.Message):
+    __slots__ = ("run_id", "namespace", "workflow", "version", "state", "epoch", "cancelling", "created_at", "finished_at", "error", "output", "last_seq", "key", "input")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CANCELLING_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQ_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    namespace: str
+    workflow: str
+    version: int
+    state: RunState
+    epoch: int
+    cancelling: bool
+    created_at: _timestamp_pb2.Timestamp
+    finished_at: _timestamp_pb2.Timestamp
+    error: RunError
+    output: bytes
+    last_seq: int
+    key: str
+    input: bytes
+    def __init__(self, run_id: _Optional[str] = ..., namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., version: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., epoch: _Optional[int] = ..., cancelling: _Optional[bool] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., output: _Optional[bytes] = ..., last_seq: _Optional[int] = ..., key: _Optional[str] = ..., input: _Optional[bytes] = ...) -> None: ...
+
+class RunError(_message.Message):
+    __slots__ = ("failure_class", "message", "paths")
+    FAILURE_CLASS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    PATHS_FIELD_NUMBER: _ClassVar[int]
+    failure_class: str
+    message: str
+    paths: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, failure_class: _Optional[str] = ..., message: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Task(_message.Message):
+    __slots__ = ("task_id", "path", "type", "state", "attempt", "tries", "losses", "generation", "queue", "handler", "owner", "lease_expires_at", "created_at", "started_at", "finished_at", "error", "cause", "due_at", "attempts", "output", "handled")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TRIES_FIELD_NUMBER: _ClassVar[int]
+    LOSSES_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    HANDLER_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    LEASE_EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    DUE_AT_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    HANDLED_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    path: str
+    type: str
+    state: TaskState
+    attempt: int
+    tries: int
+    losses: int
+    generation: int
+    queue: str
+    handler: str
+    owner: str
+    lease_expires_at: _timestamp_pb2.Timestamp
+    created_at: _timestamp_pb2.Timestamp
+    started_at: _timestamp_pb2.Timestamp
+    finished_at: _timestamp_pb2.Timestamp
+    error: TaskError
+    cause: str
+    due_at: _timestamp_pb2.Timestamp
+    attempts: _containers.RepeatedCompositeFieldContainer[Attempt]
+    output: bytes
+    handled: bool
+    def __init__(self, task_id: _Optional[str] = ..., path: _Optional[str] = ..., type: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., tries: _Optional[int] = ..., losses: _Optional[int] = ..., generation: _Optional[int] = ..., queue: _Optional[str] = ..., handler: _Optional[str] = ..., owner: _Optional[str] = ..., lease_expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[TaskError, _Mapping]] = ..., cause: _Optional[str] = ..., due_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., output: _Optional[bytes] = ..., handled: _Optional[bool] = ...) -> None: ...
+
+class TaskError(_message.Message):
+    __slots__ = ("failure_class", "type", "message", "trace", "details")
+    FAILURE_CLASS_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    TRACE_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    failure_class: str
+    type: str
+    message: str
+    trace: str
+    details: bytes
+    def __init__(self, failure_class: _Optional[str] = ..., type: _Optional[str] = ..., message: _Optional[str] = ..., trace: _Optional[str] = ..., details: _Optional[bytes] = ...) -> None: ...
+
+class Attempt(_message.Message):
+    __slots__ = ("attempt", "owner", "leased_at", "ended_at", "outcome", "error")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    LEASED_AT_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    owner: str
+    leased_at: _timestamp_pb2.Timestamp
+    ended_at: _timestamp_pb2.Timestamp
+    outcome: str
+    error: TaskError
+    def __init__(self, attempt: _Optional[int] = ..., owner: _Optional[str] = ..., leased_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., outcome: _Optional[str] = ..., error: _Optional[_Union[TaskError, _Mapping]] = ...) -> None: ...
+
+class StaleReport(_message.Message):
+    __slots__ = ("path", "attempt", "owner", "answer", "at")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    attempt: int
+    owner: str
+    answer: str
+    at: _timestamp_pb2.Timestamp
+    def __init__(self, path: _Optional[str] = ..., attempt: _Optional[int] = ..., owner: _Optional[str] = ..., answer: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class Event(_message.Message):
+    __slots__ = ("seq", "type", "at", "path", "attempt", "event", "actions", "format")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    ACTIONS_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    type: str
+    at: _timestamp_pb2.Timestamp
+    path: str
+    attempt: int
+    event: bytes
+    actions: bytes
+    format: int
+    def __init__(self, seq: _Optional[int] = ..., type: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., path: _Optional[str] = ..., attempt: _Optional[int] = ..., event: _Optional[bytes] = ..., actions: _Optional[bytes] = ..., format: _Optional[int] = ...) -> None: ...
+
+class StartRequest(_message.Message):
+    __slots__ = ("namespace", "workflow", "input", "key", "request_id", "version", "traceparent")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    workflow: str
+    input: bytes
+    key: str
+    request_id: str
+    version: int
+    traceparent: str
+    def __init__(self, namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., input: _Optional[bytes] = ..., key: _Optional[str] = ..., request_id: _Optional[str] = ..., version: _Optional[int] = ..., traceparent: _Optional[str] = ...) -> None: ...
+
+class StartResponse(_message.Message):
+    __slots__ = ("run_id", "existed", "version")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXISTED_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    existed: bool
+    version: int
+    def __init__(self, run_id: _Optional[str] = ..., existed: _Optional[bool] = ..., version: _Optional[int] = ...) -> None: ...
+
+class GetRequest(_message.Message):
+    __slots__ = ("namespace", "run_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
+
+class GetResponse(_message.Message):
+    __slots__ = ("run", "tasks", "stale_reports")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    STALE_REPORTS_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    tasks: _containers.RepeatedCompositeFieldContainer[Task]
+    stale_reports: _containers.RepeatedCompositeFieldContainer[StaleReport]
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., stale_reports: _Optional[_Iterable[_Union[StaleReport, _Mapping]]] = ...) -> None: ...
+
+class ListRequest(_message.Message):
+    __slots__ = ("namespace", "workflow", "state", "page_size", "page_token")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    workflow: str
+    state: RunState
+    page_size: int
+    page_token: str
+    def __init__(self, namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListResponse(_message.Message):
+    __slots__ = ("runs", "next_page_token")
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[Run]
+    next_page_token: str
+    def __init__(self, runs: _Optional[_Iterable[_Union[Run, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class GetHistoryRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "from_seq", "page_size")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_SEQ_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    from_seq: int
+    page_size: int
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., from_seq: _Optional[int] = ..., page_size: _Optional[int] = ...) -> None: ...
+
+class GetHistoryResponse(_message.Message):
+    __slots__ = ("events", "next_seq")
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    events: _containers.RepeatedCompositeFieldContainer[Event]
+    next_seq: int
+    def __init__(self, events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., next_seq: _Optional[int] = ...) -> None: ...
+
+class WatchRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "from_seq")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_SEQ_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    from_seq: int
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., from_seq: _Optional[int] = ...) -> None: ...
+
+class WatchResponse(_message.Message):
+    __slots__ = ("event", "state")
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    event: Event
+    state: RunState
+    def __init__(self, event: _Optional[_Union[Event, _Mapping]] = ..., state: _Optional[_Union[RunState, str]] = ...) -> None: ...
+
+class SignalRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "name", "payload", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    name: str
+    payload: bytes
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class SignalResponse(_message.Message):
+    __slots__ = ("seq",)
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    def __init__(self, seq: _Optional[int] = ...) -> None: ...
+
+class CancelRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "reason", "grace", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    GRACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    reason: str
+    grace: _duration_pb2.Duration
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., reason: _Optional[str] = ..., grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class CancelResponse(_message.Message):
+    __slots__ = ("state",)
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    state: RunState
+    def __init__(self, state: _Optional[_Union[RunState, str]] = ...) -> None: ...
+
+class RetryRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "dry_run", "render_inputs", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    RENDER_INPUTS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    dry_run: bool
+    render_inputs: bool
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., dry_run: _Optional[bool] = ..., render_inputs: _Optional[bool] = ..., request_id: _Optional[str] = ..., **kwargs) -> None: ...
+
+class RetryResponse(_message.Message):
+    __slots__ = ("chosen", "reset", "kept", "epoch")
+    CHOSEN_FIELD_NUMBER: _ClassVar[int]
+    RESET_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    chosen: _containers.RepeatedScalarFieldContainer[str]
+    reset: _containers.RepeatedScalarFieldContainer[str]
+    kept: _containers.RepeatedScalarFieldContainer[str]
+    epoch: int
+    def __init__(self, chosen: _Optional[_Iterable[str]] = ..., reset: _Optional[_Iterable[str]] = ..., kept: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,1 @@
+"""Generated from the .proto files of headway.api.timers.v1."""

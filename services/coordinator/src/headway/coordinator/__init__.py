@@ -1,0 +1,1 @@
+"""The coordinator: decides what happens next in every run."""

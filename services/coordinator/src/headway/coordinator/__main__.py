@@ -1,0 +1,146 @@
+"""`python -m headway.coordinator [serve | migrate | check FILE…]`: the coordinator's composition root."""
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import asyncpg
+
+from headway.coordinator.core.compiler import compile_workflow
+from headway.coordinator.engine.engine import Engine
+from headway.coordinator.rpc import server
+from headway.coordinator.store.migrate import migrate, missing_migrations
+from headway.coordinator.store.pool import open_pool
+from headway.runtime.process import run_service
+from headway.runtime.serving import MESSAGE_LIMIT, serve
+from headway.runtime.settings import DatabaseSettings, ProcessSettings, SettingsError, load, setting
+
+RETRY_SECONDS = 1.0
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSettings(ProcessSettings, DatabaseSettings):
+    """The coordinator's settings."""
+
+    listen: str = setting("HEADWAY_COORDINATOR_LISTEN", default="127.0.0.1:7710", meaning="host:port it listens on")
+    connections: int = setting(
+        "HEADWAY_COORDINATOR_CONNECTIONS", default=16, minimum=2, maximum=200, meaning="most connections to PostgreSQL"
+    )
+    message_limit: int = setting(
+        "HEADWAY_MESSAGE_LIMIT",
+        default=MESSAGE_LIMIT,
+        unit="bytes",
+        minimum=4 * 1024 * 1024,
+        meaning="largest gRPC message, in and out",
+    )
+
+
+async def _serve(settings: CoordinatorSettings, drain: asyncio.Event) -> None:
+    pool = await _open(settings, drain)
+    if pool is None:
+        return
+    engine = Engine(pool)
+    await engine.start()
+    try:
+        async with serve(
+            settings.listen,
+            services=server.SERVICES,
+            register=lambda grpc_server: server.register(grpc_server, engine),
+            message_limit=settings.message_limit,
+            grace=timedelta(seconds=5),
+        ) as serving:
+            _log.info("serving", extra={"port": serving.port})
+            await drain.wait()
+    finally:
+        await engine.stop()
+        await asyncio.wait_for(pool.close(), timeout=5)
+
+
+async def _open(settings: CoordinatorSettings, drain: asyncio.Event) -> "asyncpg.Pool[asyncpg.Record] | None":
+    """Wait for a database with a schema; None: told to drain meanwhile."""
+    while not drain.is_set():
+        try:
+            pool = await open_pool(settings.database_url, size=settings.connections)
+            async with pool.acquire() as connection:
+                missing = await missing_migrations(connection)
+            if not missing:
+                return pool
+            await pool.close()
+            _log.error("the database lacks migrations %s: run `headway db upgrade`", missing)
+        except (OSError, asyncpg.PostgresError) as error:
+            _log.warning("the database cannot be reached: %s", error)
+        try:
+            await asyncio.wait_for(drain.wait(), RETRY_SECONDS)
+        except TimeoutError:
+            continue
+    return None
+
+
+def _migrate() -> int:
+    try:
+        settings = load(DatabaseSettings, os.environ)
+        applied = asyncio.run(migrate(settings.database_url))
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except (OSError, asyncpg.PostgresError) as error:
+        print(f"the database was not upgraded: {error}", file=sys.stderr)
+        return 1
+    print(f"applied migrations: {', '.join(map(str, applied)) or 'none, the schema is up to date'}")
+    return 0
+
+
+def _check(files: list[Path], *, as_json: bool) -> int:
+    report = []
+    for file in files:
+        result = compile_workflow(file.read_text(encoding="utf-8"))
+        workflow = result.plan.workflow if result.plan is not None else ""
+        faults = [
+            {
+                "line": fault.line,
+                "column": fault.column,
+                "code": fault.code,
+                "message": fault.message,
+                "remedy": fault.remedy,
+                "warning": fault.warning,
+            }
+            for fault in result.faults
+        ]
+        report.append({"file": str(file), "workflow": workflow, "faults": faults})
+    if as_json:
+        print(json.dumps({"files": report}))
+    else:
+        for entry in report:
+            for fault in entry["faults"]:
+                kind = "warning" if fault["warning"] else "error"
+                place = f"{entry['file']}:{fault['line']}:{fault['column']}"
+                print(f"{place}: {kind}: {fault['message']} — {fault['remedy']}")
+    return int(any(not fault["warning"] for entry in report for fault in entry["faults"]))
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="python -m headway.coordinator", description=__doc__)
+    commands = parser.add_subparsers(dest="command")
+    commands.add_parser("serve", help="serve until SIGTERM (the default)")
+    commands.add_parser("migrate", help="bring the database's schema up to date")
+    check = commands.add_parser("check", help="compile workflow files and print their faults")
+    check.add_argument("files", nargs="+", type=Path)
+    check.add_argument("--json", action="store_true", help="print one JSON document")
+    arguments = parser.parse_args()
+    if arguments.command == "migrate":
+        return _migrate()
+    if arguments.command == "check":
+        return _check(arguments.files, as_json=arguments.json)
+    return run_service("coordinator", CoordinatorSettings, _serve)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""Which events and requests apply, judged by the rows under their lock. Nothing here changes anything."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from headway.coordinator.core.events import LeaseExpired, TimerFired
+from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.rows import AttemptRow, RunRow, TaskRow
+
+
+class Answer(StrEnum):
+    """What Lease, Renew and Report answer."""
+
+    GRANTED = "GRANTED"
+    RENEWED = "RENEWED"
+    HELD = "HELD"
+    DUPLICATE = "DUPLICATE"
+    RUN_CLOSED = "RUN_CLOSED"
+    RUN_PAUSED = "RUN_PAUSED"
+    STALE_ATTEMPT = "STALE_ATTEMPT"
+    LEASE_LOST = "LEASE_LOST"
+    ACCEPTED = "ACCEPTED"
+    BUSY = "BUSY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunGate:
+    """What Lease and Renew need to know of a run, read without its lock."""
+
+    is_final: bool
+    is_stopping: bool  # cancelling, expired or finished: nothing starts, holders are told
+    is_failing: bool  # an unhandled failure: nothing starts, holders may end
+
+
+class LeasedTask(Protocol):
+    """What Lease and Renew need of a task's row."""
+
+    @property
+    def state(self) -> TaskState: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def lease_owner(self) -> str | None: ...
+    @property
+    def grant_key(self) -> str | None: ...
+
+
+def lease_answer(gate: RunGate, task: LeasedTask, *, attempt: int, grant_key: str) -> Answer:
+    """Judge a request for a lease.
+
+    Args:
+        gate: the run.
+        task: its row, locked.
+        attempt: asked for.
+        grant_key: of the delivery; the same key is granted again.
+    """
+    if gate.is_final:
+        return Answer.RUN_CLOSED
+    if task.attempt != attempt:
+        return Answer.STALE_ATTEMPT
+    if task.state is TaskState.RUNNING:
+        return Answer.GRANTED if task.grant_key == grant_key else Answer.HELD
+    if task.state is not TaskState.READY:
+        return Answer.STALE_ATTEMPT
+    return Answer.RUN_CLOSED if gate.is_stopping else Answer.GRANTED
+
+
+def renew_answer(gate: RunGate, task: LeasedTask, *, attempt: int, owner: str) -> Answer:
+    """Judge a renewal. The holder keeps its right until the reaper's decision commits, however late it is."""
+    if gate.is_final:
+        return Answer.RUN_CLOSED
+    holds = task.state is TaskState.RUNNING and task.attempt == attempt and task.lease_owner == owner
+    return Answer.RENEWED if holds else Answer.LEASE_LOST
+
+
+def report_answer(run: RunRow, task: TaskRow, left: AttemptRow | None, *, attempt: int, owner: str) -> Answer:
+    """Judge a report, in the order that the contract gives.
+
+    Args:
+        run: its row, locked.
+        task: its row, locked.
+        left: the attempt's own record, when the task has moved on to another.
+        attempt: reported.
+        owner: who reports.
+    """
+    recorded = task.reported if attempt == task.attempt else left is not None and left.reported
+    if recorded:
+        return Answer.DUPLICATE
+    if run.is_final:
+        return Answer.RUN_CLOSED
+    if attempt != task.attempt:
+        return Answer.STALE_ATTEMPT
+    if task.state is not TaskState.RUNNING or task.lease_owner != owner:
+        return Answer.LEASE_LOST
+    return Answer.ACCEPTED
+
+
+def lease_has_expired(task: TaskRow | None, event: LeaseExpired) -> bool:
+    """True when the reaper's event applies."""
+    return (
+        task is not None
+        and task.state is TaskState.RUNNING
+        and task.attempt == event.attempt
+        and task.lease_expires_at is not None
+        and task.lease_expires_at <= event.at
+    )
+
+
+def timer_applies(run: RunRow, task: TaskRow | None, event: TimerFired) -> bool:
+    """True when a timer that came due still means something; False: its row can go."""
+    if run.is_final:
+        return False
+    if not event.path:
+        return _RUN_TIMERS[event.kind](run)
+    return task is not None and _TASK_TIMERS[event.kind](task, event.attempt)
+
+
+def earliest(*instants: datetime | None) -> datetime | None:
+    """The earliest of those that are set."""
+    given = [instant for instant in instants if instant is not None]
+    return min(given) if given else None
+
+
+def _in_state(state: TaskState) -> Callable[[TaskRow, int], bool]:
+    return lambda task, attempt: task.state is state and task.attempt == attempt
+
+
+_RUN_TIMERS: Mapping[str, Callable[[RunRow], bool]] = {
+    "run_deadline": lambda run: not run.expired,
+    "cancel_grace": lambda run: run.is_stopping,
+}
+_TASK_TIMERS: Mapping[str, Callable[[TaskRow, int], bool]] = {
+    "wait": _in_state(TaskState.WAITING),
+    "event_timeout": _in_state(TaskState.WAITING),
+    "retry": _in_state(TaskState.RETRYING),
+    "queue_timeout": _in_state(TaskState.READY),
+    "total_timeout": lambda task, _attempt: task.is_open,
+}

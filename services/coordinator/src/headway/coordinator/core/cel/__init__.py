@@ -1,0 +1,31 @@
+"""The expression language: the one place that knows the CEL evaluator.
+
+Compiles an expression once, evaluates it on JSON values that the caller binds, and gives a JSON value back. It reads
+nothing but those values, and the work that one evaluation can ask for is limited: in the text's length, in the nesting
+and size of comprehensions, in the values bound, and in the result.
+"""
+
+from headway.coordinator.core.cel._evaluator import (
+    ALL_VARIABLES,
+    MAX_SOURCE_BYTES,
+    Compiled,
+    ExpressionError,
+    ExpressionInvalid,
+    References,
+    compile_expression,
+    references,
+)
+from headway.coordinator.core.cel._messages import TEXT_LITERAL, type_name
+
+__all__ = [
+    "ALL_VARIABLES",
+    "MAX_SOURCE_BYTES",
+    "TEXT_LITERAL",
+    "Compiled",
+    "ExpressionError",
+    "ExpressionInvalid",
+    "References",
+    "compile_expression",
+    "references",
+    "type_name",
+]

@@ -1,0 +1,228 @@
+"""Compiling and evaluating expressions.
+
+Compiles an expression once, evaluates it on JSON values that the caller binds, and gives a JSON value back. It reads
+nothing but those values, and the work that one evaluation can ask for is limited: in the text's length, in the nesting
+and size of comprehensions, in the values bound, and in the result.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from cel_expr_python import cel
+
+from headway.coordinator.core.cel import _environment, _messages
+from headway.coordinator.core.cel._rewrite import rewrite
+from headway.coordinator.core.cel._syntax import Syntax, read_syntax
+from headway.coordinator.core.cel._values import Refused, Result, Room
+from headway.coordinator.core.plan import Json, Place, VariablePath
+
+MAX_SOURCE_BYTES = 4_096
+MAX_LOOPS = 2  # comprehensions inside one another
+MAX_LOOP_CALLS = 64  # calls and operators inside comprehensions; each comprehension itself counts up to four
+MAX_LIST = (None, 1_000, 100)  # items of a bound list, by nesting of comprehensions; `map` takes quadratic time
+MAX_BOUND_TEXT = 262_144  # characters of text within them
+MAX_LOOP_TEXT = 16_384  # the same, when there are comprehensions
+
+VARIABLES: Mapping[str, str] = {
+    "input": "dyn",
+    "nodes": "map",
+    "vars": "map",
+    "run": "map",
+    "error": "map",
+}
+ALL_VARIABLES = frozenset(VARIABLES)
+_TYPE_NAMES = frozenset({"int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"})
+
+
+class ExpressionInvalid(ValueError):
+    """The expression's text is wrong; found when it is compiled.
+
+    Attributes:
+        line, column: where, inside the expression, from 1.
+        message: what is wrong.
+        remedy: what to write instead; may be empty.
+    """
+
+    reason = "EXPRESSION_INVALID"
+
+    def __init__(self, line: int, column: int, message: str, remedy: str = "") -> None:
+        super().__init__(f"{line}:{column}: {message}" + (f"; {remedy}" if remedy else ""))
+        self.line = line
+        self.column = column
+        self.message = message
+        self.remedy = remedy
+
+
+class ExpressionError(Exception):
+    """The expression could not be evaluated on the values that it met.
+
+    Attributes:
+        expression: its source.
+        message: what went wrong.
+        place: where the expression stands in the workflow's source, when known.
+    """
+
+    reason = "EXPRESSION_FAILED"
+
+    def __init__(self, expression: str, message: str, place: Place | None = None) -> None:
+        where = f" (line {place.line}, column {place.column})" if place else ""
+        super().__init__(f"{message}, in {expression}{where}")
+        self.expression = expression
+        self.message = message
+        self.place = place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class References:
+    """The variables of an expression.
+
+    Attributes:
+        reads: the paths whose values it needs; none reaches into another.
+        tests: the paths of which it asks only whether they are there, and that no read brings along.
+        whole: the path, when the expression is nothing else.
+    """
+
+    reads: tuple[VariablePath, ...]
+    tests: tuple[VariablePath, ...]
+    whole: VariablePath | None
+
+
+class Compiled:
+    """A compiled expression. Safe to share between threads."""
+
+    __slots__ = ("_max_list", "_max_text", "_program", "references", "result", "source", "syntax")
+
+    def __init__(self, source: str, syntax: Syntax, program: cel.Expression, result: str) -> None:
+        self.source = source
+        self.syntax = syntax
+        self.references = _references(syntax)
+        self.result = result
+        self._program = program
+        self._max_list = MAX_LIST[syntax.loops]
+        self._max_text = MAX_LOOP_TEXT if syntax.loops else MAX_BOUND_TEXT
+
+    def evaluate(self, bindings: Mapping[str, Json]) -> Json:
+        """Returns the expression's value.
+
+        Args:
+            bindings: variable name to value. What is absent counts as missing: `has(…)` is false, a read fails.
+
+        Raises:
+            ExpressionError: a value is missing or of the wrong type, or a limit is exceeded.
+        """
+        try:
+            room = Room(self._max_text, self._max_list)
+            bound = {name: room.admit(value, 0) for name, value in bindings.items()}
+            value = self._program.eval(data=bound)
+            return Result().plain(value, 0)
+        except (Refused, RuntimeError, TypeError, ValueError, OverflowError) as error:
+            raise ExpressionError(self.source, _messages.run_time_message(str(error))) from None
+
+
+@lru_cache(maxsize=4_096)
+def compile_expression(source: str, variables: frozenset[str] = ALL_VARIABLES) -> Compiled:
+    """Returns the expression, parsed and type-checked; compiled once per process.
+
+    Args:
+        source: CEL.
+        variables: the names in scope, out of VARIABLES.
+
+    Raises:
+        ExpressionInvalid: it does not parse, its types do not fit, it reads another name, or it
+            could ask for too much work.
+    """
+    syntax = _parse(source)
+    _check_work(source, syntax)
+    _check_names(source, syntax, variables)
+    checked = _attempt(source, disable_check=False)
+    program = _make_environment().deserialize(rewrite(checked.serialize()))
+    return Compiled(source, syntax, program, _result_of(checked))
+
+
+def references(source: str) -> References:
+    """Returns the variables that an expression reads; types and names are not checked.
+
+    Raises:
+        ExpressionInvalid: it does not parse.
+    """
+    return _references(_parse(source))
+
+
+def _result_of(checked: cel.Expression) -> str:
+    return checked.return_type().name().lower().partition("<")[0]
+
+
+@lru_cache(maxsize=1)
+def _make_environment() -> cel.Env:
+    types = {"dyn": cel.Type.DYN, "map": cel.Type.Map(cel.Type.STRING, cel.Type.DYN)}
+    return cel.NewEnv(
+        config=cel.NewEnvConfigFromYaml(_environment.configuration()),
+        variables={name: types[spelt] for name, spelt in VARIABLES.items()},
+        function_impls=_environment.implementations(),
+    )
+
+
+def _parse(source: str) -> Syntax:
+    try:
+        size = len(source.encode())
+    except UnicodeEncodeError as error:
+        line, column = _place_of(source, error.start)
+        raise ExpressionInvalid(line, column, "half of a character (a lone surrogate)") from None
+    if size > MAX_SOURCE_BYTES:
+        message = f"the expression has {size} bytes; at most {MAX_SOURCE_BYTES} are allowed"
+        raise ExpressionInvalid(1, 1, message, "compute this in a python node")
+    if not source.strip():
+        raise ExpressionInvalid(1, 1, "the expression is empty")
+    return read_syntax(_attempt(source, disable_check=True).serialize())
+
+
+def _attempt(source: str, *, disable_check: bool) -> cel.Expression:
+    try:
+        return _make_environment().compile(source, disable_check)
+    except (RuntimeError, TypeError, ValueError) as error:
+        found = _messages.complaint_about(source, str(error))
+        raise ExpressionInvalid(found.line, found.column, found.message, found.remedy) from None
+
+
+def _check_work(source: str, syntax: Syntax) -> None:
+    remedy = "compute this in a python node"
+    if syntax.messages:
+        line, column = _place_of(source, syntax.messages[0])
+        raise ExpressionInvalid(
+            line, column, "protobuf messages are not part of the language", 'write a map: {"key": value}'
+        )
+    if syntax.loops > MAX_LOOPS:
+        raise ExpressionInvalid(1, 1, f"more than {MAX_LOOPS} comprehensions are nested in one another", remedy)
+    if syntax.loop_calls > MAX_LOOP_CALLS:
+        raise ExpressionInvalid(1, 1, "too much is computed for each item of a list", remedy)
+
+
+def _check_names(source: str, syntax: Syntax, variables: frozenset[str]) -> None:
+    for read in syntax.reads:
+        name = read.path[0]
+        if name not in variables and not (name in _TYPE_NAMES and len(read.path) == 1):
+            line, column = _place_of(source, read.offset)
+            remedy = _messages.remedy_for_name(name, sorted(variables))
+            raise ExpressionInvalid(line, column, f"unknown name {name}", remedy)
+
+
+def _references(syntax: Syntax) -> References:
+    named = [read for read in syntax.reads if read.path[0] not in _TYPE_NAMES]
+    paths = {read.path for read in named if not read.tested}
+    reads = [path for path in paths if not _reaches_into(path, paths)]
+    tests = {read.path for read in named if read.tested and read.path not in paths}
+    return References(
+        reads=tuple(sorted(reads)),
+        tests=tuple(sorted(path for path in tests if not _reaches_into(path, paths))),
+        whole=syntax.whole if syntax.whole and syntax.whole[0] not in _TYPE_NAMES else None,
+    )
+
+
+def _reaches_into(path: VariablePath, others: Collection[VariablePath]) -> bool:
+    return any(path[:length] in others for length in range(1, len(path)))
+
+
+def _place_of(source: str, offset: int) -> tuple[int, int]:
+    line_start = source.rfind("\n", 0, offset) + 1
+    return source.count("\n", 0, offset) + 1, offset - line_start + 1

@@ -1,0 +1,177 @@
+"""The evaluator's messages, in the words of the workflow language.
+
+CEL speaks of overloads, tokens and int64; whoever wrote the workflow thinks of JSON. One table for types, one for what
+the checker says, one for what evaluation says and one for the usual slips; what none of them knows is passed on as it
+is. Nothing here evaluates.
+"""
+
+import re
+from dataclasses import dataclass
+
+_STATUS = re.compile(r"^(?:[A-Z_]+: )+|\s*\[[A-Z_]+\]$")
+_REPORT = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): (.*)")
+# A text literal of CEL, with its prefix.
+TEXT_LITERAL = (
+    r'[rRbB]*(?:"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\')'
+)
+_STRINGS = re.compile(TEXT_LITERAL, re.DOTALL)
+
+_TYPES = {
+    "int": "integer",
+    "int64": "integer",
+    "uint": "unsigned integer",
+    "uint64": "unsigned integer",
+    "double": "number",
+    "string": "text",
+    "bool": "boolean",
+    "list": "list",
+    "map": "map",
+    "null_type": "null",
+    "null": "null",
+    "bytes": "bytes",
+    "dyn": "any value",
+    "timestamp": "timestamp",
+    "duration": "duration",
+    "google.protobuf.Timestamp": "timestamp",
+    "google.protobuf.Duration": "duration",
+    "*error*": "something unknown",
+}
+
+# What stands in an expression, outside its texts: what is wrong with it.
+_SLIPS = (
+    (re.compile(r"\$\{"), "${ } inside an expression", "leave the ${ } out: this is an expression already"),
+    (re.compile(r"==="), "=== is not an operator", "write =="),
+    (re.compile(r"!=="), "!== is not an operator", "write !="),
+    (re.compile(r"(?<![=!<>])=(?![=~])"), "a single = compares nothing", "write =="),
+    (re.compile(r"<>"), "<> is not an operator", "write !="),
+    (re.compile(r"\band\b"), "`and` is not an operator", "write &&"),
+    (re.compile(r"\bor\b"), "`or` is not an operator", "write ||"),
+    (re.compile(r"\bnot\b"), "`not` is not an operator", "write !"),
+    (re.compile(r"\bif\b.*\belse\b"), "`if … else` is not an expression", "write condition ? one : other"),
+    (re.compile(r"\bis\b"), "`is` is not an operator", "write =="),
+    (re.compile(r"(?<!&)&(?!&)"), "a single & is not an operator", "write &&"),
+    (re.compile(r"(?<!\|)\|(?!\|)"), "a single | is not an operator", "write ||"),
+    (re.compile(r"\*\*"), "** is not an operator", "multiply, or compute it in a python node"),
+)
+
+_NAMES = {"True": "true", "False": "false", "None": "null", "nil": "null", "undefined": "null", "len": "size"}
+
+_OVERLOAD = re.compile(
+    r"[Nn]o matching overloads? (?:found )?(?:for|:) '?([^\s'(]+)'?(?: applied to '?)?\s*(?:\((.*?)\))?'?$"
+)
+_CHECKS = (
+    (re.compile(r"undeclared reference to '([^']*)'.*"), r"unknown function or name \1"),
+    (
+        re.compile(r"expression of type '([^']*)' cannot be the operand of a select operation"),
+        "a field is read of a value of type {1}",
+    ),
+    (re.compile(r"Syntax error: .*<EOF>' expecting.*"), "the expression ends too early"),
+    (re.compile(r"Syntax error: (?:mismatched|extraneous) input '(.*)' expecting.*"), r'unexpected "\1"'),
+    (re.compile(r"Syntax error: token recognition error at: '(.*?)\s*'?$"), r"unexpected \1"),
+    (re.compile(r"Syntax error: no viable alternative at input '(.*)'"), r'unexpected "\1"'),
+    (
+        re.compile(r"(?:Exceeded max recursion depth|Expression recursion limit exceeded).*"),
+        "the expression is nested too deeply",
+    ),
+)
+_RUN_TIME = (
+    (re.compile(r'Key not found in map : "?(.*?)"?$'), r'there is no key "\1"'),
+    (re.compile(r"(?:int too big to convert|can't convert negative int to unsigned)"), "integer overflow"),
+    (re.compile(r"Applying SELECT to non-message type"), "a field is read of a value that is no map"),
+    (re.compile(r"Index error: index=(-?\d+) size=(\d+)"), r"there is no item [\1]: the list has \2"),
+    (re.compile(r"Iteration budget exceeded"), "the lists are too long to go through here"),
+)
+_OPERATOR = re.compile(r"^(?:_([^_]+)_|([!-])_|@(in|/)@?)$")
+_SPECIAL = {
+    "<jump_condition>": "the condition before ? is not a boolean",
+    "_?_:_": "the condition before ? is not a boolean",
+    "@items": "there are no items to go through in {}",
+    "_[_]": "no value can be looked up by [ ] here: {}",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """What is wrong with an expression's text; line and column are inside of it, from 1."""
+
+    line: int
+    column: int
+    message: str
+    remedy: str
+
+
+def complaint_about(source: str, report: str) -> Complaint:
+    """Returns what the evaluator's report on a source that does not compile means."""
+    found = _REPORT.search(report)
+    line, column, text = (int(found[1]), int(found[2]), found[3]) if found else (1, 1, report)
+    text = _STATUS.sub("", text)
+    if "yntax error" in text or "${" in source:
+        slip = _slip_in(source)
+        if slip is not None:
+            return slip
+    return Complaint(line=max(line, 1), column=max(column, 1), message=_translate(text, _CHECKS), remedy="")
+
+
+def run_time_message(text: str) -> str:
+    """Returns what the evaluator says about an evaluation that failed, in our words."""
+    return _translate(_STATUS.sub("", text), _RUN_TIME)
+
+
+def type_name(cel_type: str) -> str:
+    """Returns our word for a type of CEL: `integer` for `int`."""
+    return _TYPES.get(cel_type, _TYPES.get(cel_type.partition("(")[0].partition("<")[0], cel_type))
+
+
+def remedy_for_name(name: str, known: list[str]) -> str:
+    """Returns what to write instead of an unknown name."""
+    if name in _NAMES:
+        return f"write {_NAMES[name]}"
+    return f"in scope here: {', '.join(known)}"
+
+
+def without_texts(source: str) -> str:
+    """Returns the source with each text literal blanked out, all else in its place."""
+    return _STRINGS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
+
+
+def _slip_in(source: str) -> Complaint | None:
+    code = without_texts(source)
+    for pattern, message, remedy in _SLIPS:
+        found = pattern.search(code)
+        if found is not None:
+            line = code.count("\n", 0, found.start()) + 1
+            column = found.start() - (code.rfind("\n", 0, found.start()) + 1) + 1
+            return Complaint(line=line, column=column, message=message, remedy=remedy)
+    return None
+
+
+def _translate(text: str, table: tuple[tuple[re.Pattern[str], str], ...]) -> str:
+    overload = _OVERLOAD.search(text)
+    if overload is not None:
+        return _translate_overload(overload[1], overload[2])
+    for pattern, meaning in table:
+        found = pattern.fullmatch(text.strip())
+        if found is not None:
+            return found.expand(meaning) if "{1}" not in meaning else meaning.replace("{1}", type_name(found[1]))
+    return text.strip()
+
+
+def _translate_overload(function: str, types: str | None) -> str:
+    words = " and ".join(type_name(each.strip()) for each in _split_types(types)) if types else "these values"
+    special = _SPECIAL.get(function)
+    if special is not None:
+        return special.format(words)
+    operator = _OPERATOR.match(function)
+    name = next((part for part in operator.groups() if part), function) if operator else function
+    return f"{name} cannot be used on {words}"
+
+
+def _split_types(types: str) -> list[str]:
+    """Splits at commas outside brackets: `list(int), map(string, dyn)` holds two types."""
+    flat = types
+    while "(" in flat and ")" in flat:
+        reduced = re.sub(r"\([^()]*\)", "", flat)
+        if reduced == flat:
+            break
+        flat = reduced
+    return flat.split(",")

@@ -1,0 +1,200 @@
+"""Reads the syntax tree of a CEL expression.
+
+The evaluator hands out its tree only as a serialized `cel.expr.ParsedExpr` or `CheckedExpr` message. This module takes
+those bytes apart by the field numbers of cel/expr/syntax.proto and checked.proto (protobuf's rules of compatibility
+keep them fixed) and finds what the rest of the engine must know: which variables an expression reads, where they stand,
+and how much work it may ask for. It never evaluates anything.
+"""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from headway.coordinator.core.cel._wire import Message
+from headway.coordinator.core.plan import VariablePath
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """One place at which an expression reads a variable.
+
+    Attributes:
+        path: the longest path of plain fields and constant text keys, cut behind any other index.
+        offset: where it begins, in characters from 0.
+        tested: it is the operand of `has(…)`: only its presence is asked.
+    """
+
+    path: VariablePath
+    offset: int
+    tested: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Syntax:
+    """What an expression is made of.
+
+    Attributes:
+        reads: in the order of the tree.
+        whole: the path, when the expression is nothing else.
+        loops: how deep comprehensions (`map`, `filter`, `all`, `exists`) are nested.
+        loop_calls: calls and operators inside comprehensions.
+        messages: the offset of each protobuf message that it builds.
+    """
+
+    reads: list[Read] = field(default_factory=list[Read])
+    whole: VariablePath | None = None
+    loops: int = 0
+    loop_calls: int = 0
+    messages: list[int] = field(default_factory=list[int])
+
+
+def read_syntax(serialized: bytes) -> Syntax:
+    """Returns what stands in an expression, given as the evaluator serialized it."""
+    root = _decode(serialized)
+    syntax = Syntax()
+    _visit(root, syntax, frozenset(), 0)
+    if not (isinstance(root, _Field) and root.tested):
+        found = _path_of(root, frozenset())
+        syntax.whole = found[0] if found else None
+    return syntax
+
+
+# The tree
+
+
+@dataclass(frozen=True, slots=True)
+class _Constant:
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    name: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    operand: "_Tree"
+    name: str
+    tested: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    function: str
+    operands: tuple["_Tree", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A list, a map or a protobuf message; `message` is the message's offset."""
+
+    parts: tuple["_Tree", ...]
+    message: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    names: frozenset[str]
+    outside: tuple["_Tree", ...]
+    inside: tuple["_Tree", ...]
+
+
+_Tree: TypeAlias = _Constant | _Name | _Field | _Call | _Group | _Loop
+
+
+def _path_of(tree: _Tree, hidden: frozenset[str]) -> tuple[VariablePath, int] | None:
+    steps: list[str] = []
+    while True:
+        match tree:
+            case _Field(operand=operand, name=name):
+                steps.append(name)
+                tree = operand
+            case _Call(function="_[_]", operands=(operand, _Constant(text=str() as key))):
+                steps.append(key)
+                tree = operand
+            case _Name(name=name, offset=offset) if name not in hidden:
+                return (name.removeprefix("."), *reversed(steps)), offset
+            case _:
+                return None
+
+
+def _visit(tree: _Tree, syntax: Syntax, hidden: frozenset[str], depth: int) -> None:
+    found = _path_of(tree, hidden)
+    if found is not None:
+        tested = isinstance(tree, _Field) and tree.tested
+        syntax.reads.append(Read(path=found[0], offset=found[1], tested=tested))
+        return
+    match tree:
+        case _Constant() | _Name():
+            pass
+        case _Field(operand=operand):
+            _visit(operand, syntax, hidden, depth)
+        case _Call(operands=operands):
+            syntax.loop_calls += depth > 0
+            for operand in operands:
+                _visit(operand, syntax, hidden, depth)
+        case _Group(parts=parts, message=message):
+            if message is not None:
+                syntax.messages.append(message)
+            for part in parts:
+                _visit(part, syntax, hidden, depth)
+        case _Loop(names=names, outside=outside, inside=inside):
+            syntax.loops = max(syntax.loops, depth + 1)
+            for part in outside:
+                _visit(part, syntax, hidden, depth)
+            for part in inside:
+                _visit(part, syntax, hidden | names, depth + 1)
+
+
+# Protobuf. Field numbers from cel/expr/syntax.proto, checked.proto and google/protobuf/any.proto.
+
+_ANY_TYPE, _ANY_VALUE = 1, 2
+_EXPRESSION_AND_SOURCE = {"CheckedExpr": (4, 5), "ParsedExpr": (2, 3)}
+_SOURCE_POSITIONS, _MAP_KEY, _MAP_VALUE = 4, 1, 2
+_ID, _CONSTANT, _NAME, _SELECT, _CALL, _LIST, _STRUCT, _LOOP = 2, 3, 4, 5, 6, 7, 8, 9
+_CONSTANT_TEXT, _NAME_TEXT = 6, 1
+_SELECT_OPERAND, _SELECT_FIELD, _SELECT_TEST = 1, 2, 3
+_CALL_TARGET, _CALL_FUNCTION, _CALL_ARGUMENTS = 1, 2, 3
+_LIST_ELEMENTS = 1
+_STRUCT_MESSAGE, _STRUCT_ENTRIES, _ENTRY_KEY, _ENTRY_VALUE = 1, 2, 3, 4
+_LOOP_NAMES, _LOOP_OUTSIDE, _LOOP_INSIDE = (1, 3, 8), (2, 4), (5, 6, 7)
+
+
+def _decode(serialized: bytes) -> _Tree:
+    outer = Message(serialized, (0, len(serialized)))
+    expression, source = _EXPRESSION_AND_SOURCE[outer.text(_ANY_TYPE).rpartition(".")[2]]
+    inner = outer.message(_ANY_VALUE)
+    entries = inner.message(source).messages(_SOURCE_POSITIONS)
+    offsets = {entry.integer(_MAP_KEY): entry.integer(_MAP_VALUE) for entry in entries}
+    return _decode_tree(inner.message(expression), offsets)
+
+
+def _decode_tree(message: Message, offsets: dict[int, int]) -> _Tree:
+    def decode(messages: list[Message]) -> tuple[_Tree, ...]:
+        return tuple(_decode_tree(each, offsets) for each in messages)
+
+    offset = offsets.get(message.integer(_ID), 0)
+    if _NAME in message:
+        return _Name(message.message(_NAME).text(_NAME_TEXT), offset)
+    if _SELECT in message:
+        select = message.message(_SELECT)
+        operand = _decode_tree(select.message(_SELECT_OPERAND), offsets)
+        return _Field(operand, select.text(_SELECT_FIELD), select.integer(_SELECT_TEST) != 0)
+    if _CALL in message:
+        call = message.message(_CALL)
+        return _Call(call.text(_CALL_FUNCTION), decode(call.messages(_CALL_TARGET, _CALL_ARGUMENTS)))
+    if _LIST in message:
+        return _Group(decode(message.message(_LIST).messages(_LIST_ELEMENTS)), None)
+    if _STRUCT in message:
+        struct = message.message(_STRUCT)
+        parts = [
+            part for entry in struct.messages(_STRUCT_ENTRIES) for part in entry.messages(_ENTRY_KEY, _ENTRY_VALUE)
+        ]
+        return _Group(decode(parts), offset if struct.text(_STRUCT_MESSAGE) else None)
+    if _LOOP in message:
+        loop = message.message(_LOOP)
+        names = frozenset(loop.texts(*_LOOP_NAMES))
+        return _Loop(names, decode(loop.messages(*_LOOP_OUTSIDE)), decode(loop.messages(*_LOOP_INSIDE)))
+    constant = message.message(_CONSTANT)
+    return _Constant(constant.text(_CONSTANT_TEXT) if _CONSTANT_TEXT in constant else None)

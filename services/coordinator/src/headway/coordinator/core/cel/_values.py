@@ -1,0 +1,135 @@
+"""Values on their way into the evaluator and out of it, within limits."""
+
+import math
+from datetime import UTC, datetime, timedelta
+
+from cel_expr_python import cel
+
+from headway.coordinator.core.cel._messages import type_name
+from headway.coordinator.core.plan import Json
+
+MAX_BOUND_VALUES = 10_000  # values within all bindings of one evaluation
+MAX_RESULT_VALUES = 10_000
+MAX_RESULT_TEXT = 1_048_576
+MAX_DEPTH = 64  # of bound values and results
+
+_INT64 = 2**63
+
+
+class Refused(Exception):
+    """A value that may not go in or out; its text says why."""
+
+
+class Room:
+    """What may still be bound in one evaluation."""
+
+    __slots__ = ("_list", "_text", "_values")
+
+    def __init__(self, text: int, longest: int | None) -> None:
+        self._text = text
+        self._values = MAX_BOUND_VALUES
+        self._list = longest
+
+    def admit(self, value: Json, depth: int) -> Json:
+        """Returns the value as the evaluator takes it; integers beyond 64 bits become doubles, as in JavaScript."""
+        self._values -= 1
+        if self._values < 0:
+            message = f"the values that it reads are too large: more than {MAX_BOUND_VALUES} in all"
+            raise Refused(message)
+        match value:
+            case None | bool() | float():
+                return value
+            case str():
+                return self._admit_text(value)
+            case int():
+                return value if -_INT64 <= value < _INT64 else float(value)
+            case _ if depth >= MAX_DEPTH:
+                message = f"the values that it reads are nested more than {MAX_DEPTH} deep"
+                raise Refused(message)
+            case list():
+                if self._list is not None and len(value) > self._list:
+                    message = (
+                        f"a list of {len(value)} items is too long to go through here; at most {self._list} are allowed"
+                    )
+                    raise Refused(message)
+                return [self.admit(item, depth + 1) for item in value]
+            case dict():
+                return {self._admit_text(key): self.admit(item, depth + 1) for key, item in value.items()}
+
+    def _admit_text(self, value: str) -> str:
+        self._text -= len(value)
+        if self._text < 0:
+            raise Refused("the texts that it reads are too long")
+        if not value.isascii():
+            value.encode()
+        return value
+
+
+class Result:
+    """The way out of the evaluator's wrappers to plain JSON values."""
+
+    __slots__ = ("_text", "_values")
+
+    def __init__(self) -> None:
+        self._text = MAX_RESULT_TEXT
+        self._values = MAX_RESULT_VALUES
+
+    def plain(self, value: cel.Value, depth: int) -> Json:
+        self._values -= 1
+        if self._values < 0 or depth > MAX_DEPTH:
+            raise Refused("its result is too large")
+        found: object = value.value()
+        match found:
+            case None | bool() | int():
+                return found
+            case float():
+                return _finite(found)
+            case str():
+                return self._text_or_error(value, found)
+            case list():
+                return [self.plain(item, depth + 1) for item in found]
+            case dict():
+                # The evaluator keeps no order of keys; sorted, the same values always give the same text.
+                return {self._key(key): self.plain(found[key], depth + 1) for key in sorted(found, key=str)}
+            case datetime():
+                return _spell_instant(found)
+            case timedelta():
+                return _spell_duration(found)
+            case _:
+                word = type_name(value.type().name().lower())
+                message = f"its result, {word}, has no JSON form; string(…) may give it one"
+                raise Refused(message)
+
+    def _text_or_error(self, value: cel.Value, found: str) -> str:
+        if value.type() != cel.Type.STRING:
+            raise Refused(found)
+        self._text -= len(found)
+        if self._text < 0:
+            raise Refused("its result is too large")
+        return found
+
+    def _key(self, key: object) -> str:
+        if isinstance(key, str):
+            self._text -= len(key)
+            return key
+        message = f"a map key of its result is {key!r}; JSON knows only text"
+        raise Refused(message)
+
+
+def _finite(value: float) -> float:
+    if math.isfinite(value):
+        return value
+    message = f"its result, {value}, is not a JSON number"
+    raise Refused(message)
+
+
+def _spell_instant(value: datetime) -> str:
+    """RFC 3339 in UTC, with a fraction only where there is one."""
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _spell_duration(value: timedelta) -> str:
+    """Seconds, as protobuf's JSON form has them: 90s, 1.5s."""
+    whole, fraction = divmod(abs(value) // timedelta(microseconds=1), 1_000_000)
+    sign = "-" if value < timedelta(0) else ""
+    return f"{sign}{whole}.{fraction:06}".rstrip("0").rstrip(".") + "s"

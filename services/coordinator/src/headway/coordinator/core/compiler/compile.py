@@ -1,0 +1,134 @@
+"""From source to plan: the compiler's one entry, and the order of its steps."""
+
+from dataclasses import dataclass, replace
+
+from headway.coordinator.core.compiler import language
+from headway.coordinator.core.compiler.edges import EdgeDraft, add_case_edges, read_edges
+from headway.coordinator.core.compiler.faults import Code, Fault, Faults
+from headway.coordinator.core.compiler.fields import Entries, Reading, check_name
+from headway.coordinator.core.compiler.graph import Shape
+from headway.coordinator.core.compiler.nodes import NodeDraft, read_nodes
+from headway.coordinator.core.compiler.schema import check_schema
+from headway.coordinator.core.compiler.scope import ScopeCheck
+from headway.coordinator.core.compiler.template_parser import TemplateParser
+from headway.coordinator.core.compiler.yaml_tree import Source, YamlMap, load_yaml
+from headway.coordinator.core.plan import Edge, EdgeKind, Json, Node, NodeType, OnFailure, Plan
+
+_MAX_CYCLES = 5
+_HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileResult:
+    """What a source compiles to.
+
+    Attributes:
+        plan: None when there is a fault that is no warning.
+        faults: all that is wrong, warnings included, in the order of the source.
+    """
+
+    plan: Plan | None
+    faults: tuple[Fault, ...]
+
+
+def compile_workflow(source: str) -> CompileResult:
+    """Compiles a workflow's YAML. Never raises on any text: whatever is wrong with it is a fault, and all are found."""
+    faults = Faults()
+    text = Source(source)
+    tree = load_yaml(text, faults)
+    if tree is None:
+        return CompileResult(plan=None, faults=faults.ordered())
+    reading = Reading(source=text, faults=faults, templates=TemplateParser(text, faults))
+    if not isinstance(tree, YamlMap):
+        faults.add(tree.place, Code.WRONG_TYPE, "a workflow is a map", "it begins with `workflow: name`")
+        return CompileResult(plan=None, faults=faults.ordered())
+    plan = _compile(reading, tree)
+    return CompileResult(plan=None if faults.fatal() else plan, faults=faults.ordered())
+
+
+def _compile(reading: Reading, tree: YamlMap) -> Plan:
+    entries = Entries(reading, tree, language.WORKFLOW, "a workflow")
+    workflow = entries.text("workflow") or ""
+    if workflow:
+        check_name(reading, workflow, entries.place_of("workflow"), "a workflow")
+    entries.source_text("description")
+    drafts = _read_all_nodes(reading, entries)
+    written = read_edges(reading, entries.list("edges"), drafts)
+    edge_drafts, nodes = add_case_edges(reading, written, drafts)
+    shape = Shape(tuple(nodes), tuple(draft.edge for draft in edge_drafts))
+    edges = _check_graph(reading, drafts, nodes, edge_drafts, shape)
+    return Plan(
+        workflow=workflow,
+        nodes=nodes,
+        edges=edges,
+        input_schema=_read_schema(reading, entries),
+        deadline_ms=entries.duration("deadline"),
+        on_failure=OnFailure(entries.word("on_failure") or OnFailure.STOP),
+        outgoing=shape.outgoing,
+        incoming=shape.incoming,
+    )
+
+
+def _read_all_nodes(reading: Reading, entries: Entries) -> dict[str, NodeDraft]:
+    tree = entries.map("nodes")
+    return read_nodes(reading, tree) if tree is not None else {}
+
+
+def _read_schema(reading: Reading, entries: Entries) -> Json:
+    tree = entries.tree("input_schema")
+    return None if tree is None else check_schema(reading, tree)
+
+
+def _check_graph(
+    reading: Reading,
+    drafts: dict[str, NodeDraft],
+    nodes: dict[str, Node],
+    edge_drafts: list[EdgeDraft],
+    shape: Shape,
+) -> tuple[Edge, ...]:
+    """Returns the edges with their reach, if there are no cycles; what needs an order is then checked, too."""
+    _check_joins(reading, drafts, nodes, shape)
+    _warn_of_isolated(reading, drafts, shape)
+    if shape.back_edges:
+        _name_cycles(reading, edge_drafts, shape)
+        return tuple(shape.edges)
+    scope = ScopeCheck(reading.faults, nodes, shape)
+    for draft in drafts.values():
+        scope.check_node(draft)
+    for edge_draft in edge_drafts:
+        scope.check_edge(edge_draft)
+    return tuple(
+        replace(edge, reach=shape.reach(edge.target)) if edge.on in _HANDLING else edge for edge in shape.edges
+    )
+
+
+def _name_cycles(reading: Reading, edge_drafts: list[EdgeDraft], shape: Shape) -> None:
+    for index in shape.back_edges[:_MAX_CYCLES]:
+        cycle = shape.cycle_through(shape.edges[index])
+        message = f"a cycle: {' → '.join([*cycle, cycle[0]])}"
+        reading.faults.add(edge_drafts[index].place, Code.CYCLE, message, "remove one of its edges")
+
+
+def _check_joins(reading: Reading, drafts: dict[str, NodeDraft], nodes: dict[str, Node], shape: Shape) -> None:
+    for name, node in nodes.items():
+        if node.type is not NodeType.JOIN:
+            continue
+        place = drafts[name].places.get("need", drafts[name].place)
+        incoming = len(shape.incoming[name])
+        if node.need is not None and node.need > incoming:
+            message = f"the join {name} needs {node.need} branches; {incoming} lead to it"
+            reading.faults.add(place, Code.JOIN_OUT_OF_REACH, message, "add edges to it or lower need")
+        elif incoming == 1:
+            message = f"only one edge leads to the join {name}"
+            reading.faults.add(drafts[name].place, Code.JOIN_OF_ONE, message, "a node waits without it", warning=True)
+
+
+def _warn_of_isolated(reading: Reading, drafts: dict[str, NodeDraft], shape: Shape) -> None:
+    if reading.faults.fatal() or not shape.edges:  # edges that were refused would be missed here
+        return
+    for name, draft in drafts.items():
+        if not shape.incoming[name] and not shape.outgoing[name]:
+            message = f"no edge leads to {name} or away from it: it runs at the start, by itself"
+            reading.faults.add(
+                draft.place, Code.ISOLATED_NODE, message, "add an edge, if that is not meant", warning=True
+            )

@@ -1,0 +1,168 @@
+"""Reads the edges of a source, adds those of the switches, and checks each by itself."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from headway.coordinator.core.compiler import language
+from headway.coordinator.core.compiler.faults import Code, nearest
+from headway.coordinator.core.compiler.fields import Entries, Reading
+from headway.coordinator.core.compiler.nodes import NodeDraft, Target, read_target
+from headway.coordinator.core.compiler.template_parser import Site
+from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
+from headway.coordinator.core.plan import Case, Edge, EdgeKind, Node, NodeType, Place
+
+_HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)
+_ARROW = re.compile(r"\s*(\S+)\s*(?:->|→|>)\s*(\S+)\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeDraft:
+    """An edge whose reach is not known yet. `is_case`: a switch decides about it."""
+
+    edge: Edge
+    place: Place
+    sites: tuple[Site, ...] = ()
+    is_case: bool = False
+
+
+def read_edges(reading: Reading, tree: YamlList | None, nodes: Mapping[str, NodeDraft]) -> list[EdgeDraft]:
+    """Returns the written edges whose ends exist, in written order."""
+    drafts: list[EdgeDraft] = []
+    for item in tree.items if tree is not None else ():
+        drafts += _read_edge(reading, item, nodes)
+    kept: list[EdgeDraft] = []
+    seen: dict[object, Place] = {}
+    for draft in drafts:
+        if not _is_allowed(reading, draft, nodes):
+            continue
+        edge = draft.edge
+        key = (edge.source, edge.target, edge.on, edge.errors, edge.when.source if edge.when else None)
+        if key in seen:
+            message = f"the edge from {edge.source} to {edge.target} stands here twice; first in line {seen[key].line}"
+            reading.faults.add(draft.place, Code.DUPLICATE_EDGE, message, "remove one of them")
+            continue
+        seen[key] = draft.place
+        kept.append(replace(draft, edge=replace(edge, index=len(kept))))
+    _warn_of_dead_edges(reading, kept, nodes)
+    return kept
+
+
+def add_case_edges(
+    reading: Reading, written: list[EdgeDraft], nodes: Mapping[str, NodeDraft]
+) -> tuple[list[EdgeDraft], dict[str, Node]]:
+    """Returns all edges, those of the switches last, and the nodes with their cases.
+
+    Cases to one target share an edge.
+    """
+    edges = list(written)
+    finished: dict[str, Node] = {}
+    for name, draft in nodes.items():
+        made: dict[str, int] = {}
+
+        def edge_to(target: Target, source: str = name, made: dict[str, int] = made) -> int | None:
+            if not _exists(reading, target, nodes):
+                return None
+            if target.node not in made:
+                made[target.node] = len(edges)
+                edge = Edge(index=len(edges), source=source, target=target.node)
+                edges.append(EdgeDraft(edge=edge, place=target.place, is_case=True))
+            return made[target.node]
+
+        numbered = [(case, edge_to(case.to)) for case in draft.cases]
+        cases = tuple(Case(when=case.when, edge=edge) for case, edge in numbered if edge is not None)
+        default_edge = edge_to(draft.default) if draft.default is not None else None
+        finished[name] = replace(draft.node, cases=cases, default_edge=default_edge)
+    return edges, finished
+
+
+def _read_edge(reading: Reading, tree: Yaml, nodes: Mapping[str, NodeDraft]) -> list[EdgeDraft]:
+    if isinstance(tree, YamlList):
+        return _read_chain(reading, tree, nodes)
+    if isinstance(tree, YamlMap):
+        return _read_full_edge(reading, tree, nodes)
+    arrow = _ARROW.fullmatch(tree.value) if isinstance(tree.value, str) else None
+    remedy = f"write [{arrow[1]}, {arrow[2]}]" if arrow else "write [from, to] or {from: …, to: …}"
+    reading.faults.add(tree.place, Code.WRONG_TYPE, "an edge must be a list or a map", remedy)
+    return []
+
+
+def _read_chain(reading: Reading, tree: YamlList, nodes: Mapping[str, NodeDraft]) -> list[EdgeDraft]:
+    targets: list[Target | None] = []
+    for item in tree.items:
+        if isinstance(item, YamlScalar) and isinstance(item.value, str):
+            target = Target(node=item.value, place=item.place)
+            targets.append(target if _exists(reading, target, nodes) else None)
+        else:
+            remedy = "several edges out of a node fork: write one chain for each branch"
+            reading.faults.add(item.place, Code.WRONG_TYPE, "a chain holds ids of nodes", remedy)
+            targets.append(None)
+    if len(tree.items) < 2:  # noqa: PLR2004 - an edge has two ends
+        reading.faults.add(tree.place, Code.WRONG_VALUE, "a chain has at least two nodes", "write [from, to]")
+    return [
+        EdgeDraft(edge=Edge(index=0, source=source.node, target=target.node), place=target.place)
+        for source, target in pairwise(targets)
+        if source is not None and target is not None
+    ]
+
+
+def _read_full_edge(reading: Reading, tree: YamlMap, nodes: Mapping[str, NodeDraft]) -> list[EdgeDraft]:
+    entries = Entries(reading, tree, language.EDGE, "an edge")
+    source, target = read_target(entries, "from"), read_target(entries, "to")
+    kind = EdgeKind(entries.word("on") or EdgeKind.SUCCESS)
+    errors = entries.texts("errors") or ()
+    if errors and kind not in _HANDLING:
+        message = f"errors has no meaning with on: {kind.value}"
+        reading.faults.add(entries.place_of("errors"), Code.CONTRADICTION, message, "add on: failure, or remove it")
+    reading.templates.take_sites()
+    when = entries.condition("when")
+    sites = reading.templates.take_sites()
+    known = [end is not None and _exists(reading, end, nodes) for end in (source, target)]
+    if source is None or target is None or not all(known):
+        return []
+    edge = Edge(index=0, source=source.node, target=target.node, on=kind, errors=errors, when=when)
+    return [EdgeDraft(edge=edge, place=tree.place, sites=sites)]
+
+
+def _exists(reading: Reading, target: Target, nodes: Mapping[str, NodeDraft]) -> bool:
+    if target.node in nodes:
+        return True
+    remedy = nearest(target.node, tuple(nodes)) if len(nodes) <= 20 else ""  # noqa: PLR2004 - a list that can be read
+    reading.faults.add(target.place, Code.UNKNOWN_NODE, f"there is no node {target.node}", remedy)
+    return False
+
+
+def _is_allowed(reading: Reading, draft: EdgeDraft, nodes: Mapping[str, NodeDraft]) -> bool:
+    edge, source = draft.edge, nodes[draft.edge.source].node
+    message = remedy = ""
+    if source.type is NodeType.FINISH:
+        message, remedy = f"{source.id} ends the run: nothing follows it", "remove the edge"
+    elif source.type is NodeType.SWITCH and edge.on is EdgeKind.SUCCESS:
+        message, remedy = f"{source.id} is a switch: its cases are its edges", "remove the edge, or add a case"
+    elif edge.on is EdgeKind.TIMEOUT and source.type not in language.CAN_FAIL_LATE:
+        message = f"{source.id} cannot time out: it is a {source.type.value} node"
+        remedy = "follow its success, or give the node before it a timeout"
+    if message:
+        reading.faults.add(draft.place, Code.EDGE_NOT_ALLOWED, message, remedy)
+    return not message
+
+
+def _warn_of_dead_edges(reading: Reading, drafts: list[EdgeDraft], nodes: Mapping[str, NodeDraft]) -> None:
+    takers: dict[str, Place] = {}  # per node, its first failure edge that takes everything
+    for draft in drafts:
+        edge, timeouts = draft.edge, nodes[draft.edge.source].node.timeouts
+        if edge.on is EdgeKind.TIMEOUT and timeouts.attempt_ms is timeouts.queue_ms is timeouts.total_ms is None:
+            message = f"{edge.source} has no timeout, so this edge is never followed"
+            reading.faults.add(draft.place, Code.EDGE_NEVER_FOLLOWED, message, "set its timeout", warning=True)
+        if edge.on not in _HANDLING:
+            continue
+        if edge.source in takers:
+            message = (
+                f"the edge in line {takers[edge.source].line} takes every failure of {edge.source} before this one"
+            )
+            reading.faults.add(
+                draft.place, Code.EDGE_NEVER_FOLLOWED, message, "write the narrower one first", warning=True
+            )
+        elif edge.on is EdgeKind.FAILURE and not edge.errors and edge.when is None:
+            takers[edge.source] = draft.place

@@ -1,0 +1,114 @@
+"""What is wrong with a workflow's source: where, what, and what to do about it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headway.coordinator.core.plan import Place
+
+
+class Code(StrEnum):
+    """Kinds of faults; stable, for tools and tests. The message says the rest."""
+
+    YAML_SYNTAX = "yaml_syntax"
+    YAML_TAG = "yaml_tag"
+    YAML_ALIAS = "yaml_alias"
+    YAML_KEY = "yaml_key"
+    DUPLICATE_KEY = "duplicate_key"
+    TOO_LARGE = "too_large"
+    UNKNOWN_KEY = "unknown_key"
+    MISSING_KEY = "missing_key"
+    WRONG_TYPE = "wrong_type"
+    WRONG_VALUE = "wrong_value"
+    CONTRADICTION = "contradiction"
+    UNQUOTED_TEMPLATE = "unquoted_template"
+    TEMPLATE_SYNTAX = "template_syntax"
+    TEMPLATE_NOT_ALLOWED = "template_not_allowed"
+    BARE_EXPRESSION = "bare_expression"
+    EXPRESSION_INVALID = "expression_invalid"
+    NOT_A_CONDITION = "not_a_condition"
+    WRONG_NAME = "wrong_name"
+    RESERVED_NAME = "reserved_name"
+    UNKNOWN_NODE_TYPE = "unknown_node_type"
+    UNKNOWN_NODE = "unknown_node"
+    NO_NODES = "no_nodes"
+    DUPLICATE_EDGE = "duplicate_edge"
+    CYCLE = "cycle"
+    EDGE_NOT_ALLOWED = "edge_not_allowed"
+    EDGE_NEVER_FOLLOWED = "edge_never_followed"
+    ISOLATED_NODE = "isolated_node"
+    JOIN_OUT_OF_REACH = "join_out_of_reach"
+    JOIN_OF_ONE = "join_of_one"
+    SCHEMA_INVALID = "schema_invalid"
+    UNKNOWN_REFERENCE = "unknown_reference"
+    NOT_AN_ANCESTOR = "not_an_ancestor"
+    MAY_BE_MISSING = "may_be_missing"
+    NO_ERROR_HERE = "no_error_here"
+    UNKNOWN_VARIABLE = "unknown_variable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that is wrong.
+
+    Attributes:
+        line, column: in the source, from 1.
+        code: its kind.
+        message: what is wrong.
+        remedy: what to do; may be empty.
+        warning: the workflow can be deployed all the same.
+    """
+
+    line: int
+    column: int
+    code: Code
+    message: str
+    remedy: str = ""
+    warning: bool = False
+
+    def __str__(self) -> str:
+        """One line, as compilers print them."""
+        kind = "warning" if self.warning else "error"
+        return f"{self.line}:{self.column}: {kind}: {self.message}" + (f"; {self.remedy}" if self.remedy else "")
+
+
+class Faults:
+    """Collects faults, so that one look shows them all."""
+
+    def __init__(self) -> None:
+        self._found: dict[Fault, None] = {}
+
+    def add(self, place: Place, code: Code, message: str, remedy: str = "", *, warning: bool = False) -> None:
+        """Notes one. The same fault at the same place is noted once, however often an alias repeats it."""
+        fault = Fault(line=place.line, column=place.column, code=code, message=message, remedy=remedy, warning=warning)
+        self._found[fault] = None
+
+    def fatal(self) -> bool:
+        """Returns whether there is one that is no warning."""
+        return any(not fault.warning for fault in self._found)
+
+    def ordered(self) -> tuple[Fault, ...]:
+        """Returns them in the order of the source."""
+        return tuple(sorted(self._found, key=lambda fault: (fault.line, fault.column)))
+
+
+def nearest(word: str, known: "list[str] | tuple[str, ...] | frozenset[str]") -> str:
+    """Returns `did you mean …?` for the known word that is at most a few slips away, else the whole list."""
+    close = sorted((_distance(word, each), each) for each in known)
+    if close and close[0][0] <= max(1, len(word) // 3) and close[0][0] < len(word):
+        return f"did you mean {close[0][1]}?"
+    return f"known here: {', '.join(sorted(known))}" if known else ""
+
+
+def _distance(one: str, other: str) -> int:
+    """Edits from one word to another: insert, remove, replace, or swap two neighbours."""
+    before: list[int] = []
+    previous = list(range(len(other) + 1))
+    for row, letter in enumerate(one, 1):
+        current = [row]
+        for column, against in enumerate(other, 1):
+            cost = min(previous[column] + 1, current[-1] + 1, previous[column - 1] + (letter != against))
+            if row > 1 and column > 1 and letter == other[column - 2] and one[row - 2] == against:
+                cost = min(cost, before[column - 2] + 1)
+            current.append(cost)
+        before, previous = previous, current
+    return previous[-1]

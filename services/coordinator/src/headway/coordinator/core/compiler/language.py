@@ -1,0 +1,351 @@
+"""The workflow language as data: every key that a source may hold, its kind, default and meaning.
+
+The compiler checks sources against these tables and docs/language.md is generated from them, so that the two cannot
+differ. A new node type is a new entry here, a reader in `nodes` and a field in the plan.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headway.coordinator.core.plan import EdgeKind, NodeType, OnFailure, RetryPolicy
+
+NAME_PATTERN = r"[a-z][a-z0-9_]*"
+MAX_NAME = 63
+RESERVED_NAMES = frozenset({"none", "true", "false", "null", "in"})
+MAX_NODES = 2_000
+MIN_LEASE_MS, MAX_LEASE_MS = 1_000, 3_600_000
+MAX_DURATION_MS = 3_650 * 86_400_000
+RUN_FIELDS = ("id", "workflow", "namespace", "version", "epoch")
+NODE_FIELDS_IN_EXPRESSIONS = ("output", "state")
+OWN_HANDLERS = "headway."
+
+_RETRY = RetryPolicy()
+
+
+class Kind(StrEnum):
+    """What may stand behind a key, as the reference calls it."""
+
+    NAME = "name"
+    TEXT = "text"
+    WORD = "one of"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "true or false"
+    DURATION = "duration"
+    TEMPLATE = "any value, with templates"
+    TEMPLATES = "map of names to values, with templates"
+    CONDITION = "bare expression"
+    CODE = "Python source"
+    SCHEMA = "JSON Schema (2020-12)"
+    TEXTS = "list of texts"
+    NODE = "node"
+    NODES = "map of names to nodes"
+    EDGES = "list of edges"
+    CASES = "list of cases"
+    REQUEST = "request"
+    RETRY = "retry policy"
+    TIMEOUT = "duration or time-outs"
+    NEED = "all, any or a number"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One key.
+
+    Attributes:
+        default: as the reference spells it; empty: none.
+        words: Kind.WORD: what may stand there.
+        least, most: bounds of integers, numbers and durations (milliseconds).
+    """
+
+    name: str
+    kind: Kind
+    doc: str
+    required: bool = False
+    default: str = ""
+    words: tuple[str, ...] = ()
+    least: float = 0
+    most: float = 2**31 - 1
+
+
+def _duration(name: str, doc: str, *, default: str = "", required: bool = False, least: int = 1) -> Field:
+    return Field(
+        name=name, kind=Kind.DURATION, doc=doc, default=default, required=required, least=least, most=MAX_DURATION_MS
+    )
+
+
+WORKFLOW = (
+    Field(
+        name="workflow",
+        kind=Kind.NAME,
+        doc="The workflow's name; deploying the same name makes a new version.",
+        required=True,
+    ),
+    Field(name="description", kind=Kind.TEXT, doc="For people."),
+    Field(
+        name="input_schema",
+        kind=Kind.SCHEMA,
+        doc=(
+            "What a run's input must look like; a start with another input is refused. `$ref` only within the schema."
+        ),
+        default="anything",
+    ),
+    _duration("deadline", "How long a run may take, from its start or its reopening.", default="for ever"),
+    Field(
+        name="on_failure",
+        kind=Kind.WORD,
+        words=tuple(OnFailure),
+        default=OnFailure.STOP.value,
+        doc=(
+            "At the first unhandled failure: `stop` starts nothing more, `drain` lets the other "
+            "branches go on to their end."
+        ),
+    ),
+    Field(name="nodes", kind=Kind.NODES, doc="The steps.", required=True),
+    Field(name="edges", kind=Kind.EDGES, doc="What follows what.", default="none"),
+)
+
+EDGE = (
+    Field(name="from", kind=Kind.NODE, doc="Where it begins.", required=True),
+    Field(name="to", kind=Kind.NODE, doc="Where it leads.", required=True),
+    Field(
+        name="on",
+        kind=Kind.WORD,
+        words=tuple(EdgeKind),
+        default=EdgeKind.SUCCESS.value,
+        doc=(
+            "Which end of its source it follows. `failure` includes time-outs; `timeout` is only "
+            "those; `always` is either."
+        ),
+    ),
+    Field(
+        name="errors",
+        kind=Kind.TEXTS,
+        doc=(
+            "With `on: failure` or `timeout`: the failure classes (`timeout`, `exec_failed`, "
+            "`verdict_fail`) or error types that it takes."
+        ),
+        default="any",
+    ),
+    Field(name="when", kind=Kind.CONDITION, doc="It is followed only if this holds.", default="true"),
+)
+
+CASE = (
+    Field(name="when", kind=Kind.CONDITION, doc="The first case whose condition holds is taken.", required=True),
+    Field(name="to", kind=Kind.NODE, doc="Where it leads.", required=True),
+)
+
+REQUEST = (
+    Field(name="url", kind=Kind.TEMPLATE, doc="Where to.", required=True),
+    Field(
+        name="method",
+        kind=Kind.WORD,
+        doc="The HTTP method.",
+        default="GET",
+        words=("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"),
+    ),
+    Field(name="headers", kind=Kind.TEMPLATE, doc="A map of header names to values.", default="{}"),
+    Field(name="query", kind=Kind.TEMPLATE, doc="A map of parameters, added to the URL.", default="{}"),
+    Field(name="body", kind=Kind.TEMPLATE, doc="Sent as JSON; a text is sent as it is.", default="none"),
+)
+
+RETRY = (
+    Field(
+        name="max_attempts",
+        kind=Kind.INTEGER,
+        doc="How often the step is tried in all.",
+        default=str(_RETRY.max_attempts),
+        least=1,
+        most=1_000,
+    ),
+    _duration("initial", "The pause after the first failure.", default="1s", least=0),
+    Field(
+        name="factor",
+        kind=Kind.NUMBER,
+        doc="By how much each pause is longer than the one before.",
+        default=str(_RETRY.factor),
+        least=1,
+        most=100,
+    ),
+    _duration("max", "The longest pause.", default="1m", least=0),
+    Field(
+        name="jitter",
+        kind=Kind.NUMBER,
+        doc="Up to this share of a pause is taken off at random.",
+        default=str(_RETRY.jitter),
+        least=0,
+        most=1,
+    ),
+    Field(
+        name="max_losses",
+        kind=Kind.INTEGER,
+        doc=("How many workers may be lost over it before it fails; counted apart from attempts."),
+        default=str(_RETRY.max_losses),
+        least=1,
+        most=1_000,
+    ),
+)
+
+TIMEOUT = (
+    _duration("attempt", "One attempt, from the moment a worker takes it.", default="for ever"),
+    _duration("queue", "Waiting for a worker, anew for each attempt.", default="for ever"),
+    _duration("total", "Everything, pauses between attempts included.", default="for ever"),
+)
+
+_TYPE = Field(name="type", kind=Kind.WORD, words=tuple(NodeType), doc="What the node does.", required=True)
+
+
+def _worker(queue: str) -> tuple[Field, ...]:
+    return (
+        Field(name="queue", kind=Kind.TEXT, doc="The queue whose workers run it.", default=queue),
+        Field(name="retry", kind=Kind.RETRY, doc="When a failed attempt is tried again.", default="no retry"),
+        Field(
+            name="timeout",
+            kind=Kind.TIMEOUT,
+            doc="How long it may take; a duration alone is the `total`.",
+            default="for ever",
+            least=1,
+            most=MAX_DURATION_MS,
+        ),
+        Field(
+            name="lease",
+            kind=Kind.DURATION,
+            default="90s",
+            least=MIN_LEASE_MS,
+            most=MAX_LEASE_MS,
+            doc=(
+                "How long a silent worker is waited for before another may have the step; workers renew it meanwhile."
+            ),
+        ),
+        Field(name="optional", kind=Kind.BOOLEAN, doc="Its failure does not make the run fail.", default="false"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeKind:
+    """One type of node: its keys, what it is for, and an example for the reference."""
+
+    fields: tuple[Field, ...]
+    doc: str
+    example: str
+    default_queue: str = ""
+
+
+NODES: Mapping[NodeType, NodeKind] = {
+    NodeType.CALL: NodeKind(
+        doc=("A worker runs the handler of this name. What it returns is the node's output."),
+        example=('ship: {type: call, handler: shipping.create, queue: shipping, input: {order: "${input.order_id}"}}'),
+        default_queue="default",
+        fields=(
+            _TYPE,
+            Field(name="handler", kind=Kind.TEXT, doc="The name under which a worker registered it.", required=True),
+            Field(name="input", kind=Kind.TEMPLATE, doc="What the handler is given.", default="null"),
+            *_worker("default"),
+        ),
+    ),
+    NodeType.HTTP: NodeKind(
+        doc=("A worker sends an HTTP request. The output is `{status, headers, body}`."),
+        example=(
+            "reserve: {type: http, request: {method: POST, url: "
+            '"https://stock.example.com/reserve", body: {order: "${input.order_id}"}}}'
+        ),
+        default_queue="http",
+        fields=(_TYPE, Field(name="request", kind=Kind.REQUEST, doc="What to send.", required=True), *_worker("http")),
+    ),
+    NodeType.PYTHON: NodeKind(
+        doc=("A worker runs `run(input)` of the given source in a process of its own. What it returns is the output."),
+        example=(
+            'risk: {type: python, input: "${input}", code: "def run(input): return {\'score\': '
+            "input['amount'] / 1000}\"}"
+        ),
+        default_queue="python",
+        fields=(
+            _TYPE,
+            Field(
+                name="code",
+                kind=Kind.CODE,
+                doc="Defines `run(input)`. No templates in it: values come in as input.",
+                required=True,
+            ),
+            Field(name="input", kind=Kind.TEMPLATE, doc="What `run` is given.", default="null"),
+            *_worker("python"),
+        ),
+    ),
+    NodeType.SWITCH: NodeKind(
+        doc=(
+            "Goes one way: that of the first case whose condition holds, else the default. It has"
+            " no other success edges."
+        ),
+        example=('gate: {type: switch, cases: [{when: "nodes.risk.output.score > 0.8", to: approve}], default: ship}'),
+        fields=(
+            _TYPE,
+            Field(name="cases", kind=Kind.CASES, doc="Tried in this order.", required=True),
+            Field(
+                name="default", kind=Kind.NODE, doc="Where to go when no case holds; `none`: nowhere.", required=True
+            ),
+        ),
+    ),
+    NodeType.JOIN: NodeKind(
+        doc=("Waits for branches. Its output maps the node id of each branch that arrived to that node's output."),
+        example="either: {type: join, need: any}",
+        fields=(
+            _TYPE,
+            Field(
+                name="need",
+                kind=Kind.NEED,
+                default="all",
+                least=1,
+                doc=(
+                    "`all`: every branch that was chosen, once all are decided. `any`: the first that "
+                    "arrives. A number: that many."
+                ),
+            ),
+        ),
+    ),
+    NodeType.SET: NodeKind(
+        doc=("Sets variables, which expressions of all later nodes read as `vars.name`."),
+        example='total: {type: set, values: {cents: "${input.amount * 100}"}}',
+        fields=(_TYPE, Field(name="values", kind=Kind.TEMPLATES, doc="Name to value.", required=True)),
+    ),
+    NodeType.FINISH: NodeKind(
+        doc="Ends the run at once. Nothing follows it.",
+        example=('done: {type: finish, output: {tracking: "${nodes.ship.output.tracking}"}}'),
+        fields=(
+            _TYPE,
+            Field(
+                name="outcome",
+                kind=Kind.WORD,
+                words=("succeeded", "failed"),
+                doc="How the run ends.",
+                default="succeeded",
+            ),
+            Field(name="output", kind=Kind.TEMPLATE, doc="The run's output.", default="null"),
+            Field(name="message", kind=Kind.TEMPLATE, doc="With outcome `failed`: why.", default="none"),
+        ),
+    ),
+    NodeType.WAIT: NodeKind(
+        doc="Waits for a while or until an instant; exactly one of the two.",
+        example="cool_down: {type: wait, duration: 15m}",
+        fields=(
+            _TYPE,
+            _duration("duration", "How long."),
+            Field(
+                name="until",
+                kind=Kind.TEMPLATE,
+                doc=("An instant with its offset: `2030-01-31T09:00:00+01:00`, or a template that yields one."),
+            ),
+        ),
+    ),
+    NodeType.WAIT_FOR_EVENT: NodeKind(
+        doc=("Waits for a signal of this name, also one that came before. Its payload is the output."),
+        example="approve: {type: wait_for_event, event: approval, timeout: 2d}",
+        fields=(
+            _TYPE,
+            Field(name="event", kind=Kind.TEXT, doc="The signal's name.", required=True),
+            _duration("timeout", "How long to wait; then it fails with class `timeout`.", default="for ever"),
+        ),
+    ),
+}
+
+CAN_FAIL_LATE = frozenset({NodeType.CALL, NodeType.HTTP, NodeType.PYTHON, NodeType.WAIT_FOR_EVENT})  # can time out

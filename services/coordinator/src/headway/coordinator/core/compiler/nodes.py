@@ -1,0 +1,330 @@
+"""Reads the nodes of a source: everything about a node that needs no other node."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from headway.coordinator.core.compiler import language
+from headway.coordinator.core.compiler.faults import Code, nearest
+from headway.coordinator.core.compiler.fields import Entries, Reading, check_name, spell, spell_duration
+from headway.coordinator.core.compiler.template_parser import Site, object_of
+from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
+from headway.coordinator.core.plan import (
+    Expression,
+    Literal,
+    Node,
+    NodeType,
+    Place,
+    RetryPolicy,
+    Template,
+    TimeOuts,
+)
+
+_HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,254}")
+_QUEUE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
+_EVENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,254}")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[-+]\d\d:\d\d)")
+_NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A node that another names, and where."""
+
+    node: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseDraft:
+    """A case of a switch whose edge has no number yet."""
+
+    when: Expression
+    to: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDraft:
+    """A node as far as it stands by itself.
+
+    Attributes:
+        node: the node of the plan, without the edges of a switch.
+        place: of its id.
+        places: where the values of its keys stand.
+        sites: the expressions in it.
+        cases, default: switch; no default: nowhere.
+    """
+
+    node: Node
+    place: Place
+    places: Mapping[str, Place] = field(default_factory=dict[str, Place])
+    sites: tuple[Site, ...] = ()
+    cases: tuple[CaseDraft, ...] = ()
+    default: Target | None = None
+
+
+def read_nodes(reading: Reading, tree: YamlMap) -> dict[str, NodeDraft]:
+    """Returns the nodes by id, in written order; each as complete as its faults allow."""
+    if not tree.entries:
+        reading.faults.add(tree.place, Code.NO_NODES, "a workflow has at least one node", "add one under nodes:")
+    if len(tree.entries) > language.MAX_NODES:
+        message = f"{len(tree.entries)} nodes; at most {language.MAX_NODES} are allowed"
+        reading.faults.add(tree.place, Code.TOO_LARGE, message, "split the workflow")
+        return {}
+    drafts: dict[str, NodeDraft] = {}
+    for name, value in tree.entries.items():
+        place = tree.keys[name]
+        check_name(reading, name, place, "a node")
+        drafts[name] = _read_node(reading, name, place, value)
+    return drafts
+
+
+def _read_node(reading: Reading, name: str, place: Place, tree: Yaml) -> NodeDraft:
+    bare = NodeDraft(node=Node(id=name, type=NodeType.CALL), place=place)
+    if not isinstance(tree, YamlMap):
+        remedy = f"write {name}: {{type: call, …}}"
+        if isinstance(tree, YamlList):
+            remedy += ", without a dash"
+        reading.faults.add(tree.place, Code.WRONG_TYPE, f"the node {name} must be a map", remedy)
+        return bare
+    node_type = _read_type(reading, name, place, tree)
+    if node_type is None:
+        return bare
+    fields = language.NODES[node_type].fields
+    entries = Entries(reading, tree, fields, f"a {node_type.value} node", place)
+    reading.templates.take_sites()
+    draft = _READERS[node_type](reading, entries, replace(bare, node=Node(id=name, type=node_type)))
+    places = {key: value.place for key, value in tree.entries.items()}
+    return replace(draft, places=places, sites=reading.templates.take_sites())
+
+
+def _read_type(reading: Reading, name: str, place: Place, tree: YamlMap) -> NodeType | None:
+    written = tree.entries.get("type")
+    known = tuple(each.value for each in NodeType)
+    if written is None:
+        remedy = f"add type: {', '.join(known)}"
+        reading.faults.add(place, Code.MISSING_KEY, f"the node {name} needs the key type", remedy)
+        return None
+    if isinstance(written, YamlScalar) and isinstance(written.value, str) and written.value in known:
+        return NodeType(written.value)
+    spelt = spell(written.value) if isinstance(written, YamlScalar) else "a map or list"
+    message = f"there is no node type {spelt}"
+    reading.faults.add(written.place, Code.UNKNOWN_NODE_TYPE, message, nearest(spelt, known))
+    return None
+
+
+# Worker nodes
+
+
+def _read_call(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
+    handler = _named(reading, entries, "handler", _HANDLER, "letters, digits and _ . : / -")
+    if handler is not None and handler.startswith(language.OWN_HANDLERS):
+        message = f"handlers beginning with {language.OWN_HANDLERS} are Headway's own"
+        reading.faults.add(entries.place_of("handler"), Code.RESERVED_NAME, message, "use the type http or python")
+    return _worker(reading, entries, draft, handler or "", entries.template("input"))
+
+
+def _read_http(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
+    tree = entries.map("request")
+    request = _read_request(reading, tree) if tree is not None else Literal(value=None)
+    return _worker(reading, entries, draft, "headway.http", request)
+
+
+def _read_request(reading: Reading, tree: YamlMap) -> Template:
+    entries = Entries(reading, tree, language.REQUEST, "a request")
+    members: dict[str, Template] = {"method": Literal(value=entries.word("method") or "GET")}
+    for name, wanted in (("url", str), ("headers", dict), ("query", dict), ("body", object)):
+        value = entries.template(name)
+        if value is None:
+            continue
+        if isinstance(value, Literal) and not isinstance(value.value, wanted):
+            entries.wrong(entries.place_of(name), f"{name} must be {'text' if wanted is str else 'a map'}", "")
+        members[name] = value
+    return object_of(members)
+
+
+def _read_python(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
+    code = entries.source_text("code")
+    if code is not None and not re.search(r"\bdef\s+run\s*\(", code):
+        remedy = "write def run(input): …; what it returns is the output"
+        reading.faults.add(entries.place_of("code"), Code.WRONG_VALUE, "the code defines no function run", remedy)
+    given = entries.template("input") or Literal(value=None)
+    # Built by hand: code is never looked at for templates, and must not become one.
+    return _worker(reading, entries, draft, "headway.python", object_of({"code": Literal(value=code), "input": given}))
+
+
+def _worker(reading: Reading, entries: Entries, draft: NodeDraft, handler: str, given: Template | None) -> NodeDraft:
+    default_queue = language.NODES[draft.node.type].default_queue
+    queue = _named(reading, entries, "queue", _QUEUE, "small letters, digits and _ . -, at most 63")
+    lease_ms = entries.duration("lease")
+    node = replace(
+        draft.node,
+        handler=handler,
+        input=given,
+        queue=queue or default_queue,
+        lease_ms=draft.node.lease_ms if lease_ms is None else lease_ms,
+        retry=_read_retry(reading, entries),
+        timeouts=_read_timeouts(reading, entries),
+        optional=entries.boolean("optional") or False,
+    )
+    return replace(draft, node=node)
+
+
+def _read_retry(reading: Reading, outer: Entries) -> RetryPolicy:
+    policy = RetryPolicy()
+    tree = outer.map("retry")
+    if tree is None:
+        return policy
+    entries = Entries(reading, tree, language.RETRY, "a retry policy")
+    read = {
+        "max_attempts": entries.integer("max_attempts"),
+        "initial_ms": entries.duration("initial"),
+        "factor": entries.number("factor"),
+        "max_ms": entries.duration("max"),
+        "jitter": entries.number("jitter"),
+        "max_losses": entries.integer("max_losses"),
+    }
+    policy = replace(policy, **{name: value for name, value in read.items() if value is not None})
+    if policy.initial_ms > policy.max_ms:
+        spelt = spell_duration(policy.initial_ms), spell_duration(policy.max_ms)
+        message = f"the first pause, {spelt[0]}, is longer than the longest, {spelt[1]}"
+        reading.faults.add(entries.place_of("initial"), Code.CONTRADICTION, message, "raise max or lower initial")
+    return policy
+
+
+def _read_timeouts(reading: Reading, outer: Entries) -> TimeOuts:
+    tree = outer.tree("timeout")
+    if not isinstance(tree, YamlMap):
+        if isinstance(tree, YamlList):
+            outer.wrong(tree.place, "timeout must be a duration or a map", "write 30s, or {attempt: 30s, total: 10m}")
+            return TimeOuts()
+        return TimeOuts(total_ms=outer.duration("timeout"))
+    entries = Entries(reading, tree, language.TIMEOUT, "time-outs")
+    attempt, queue, total = (entries.duration(name) for name in ("attempt", "queue", "total"))
+    for name, part in (("attempt", attempt), ("queue", queue)):
+        if part is not None and total is not None and part > total:
+            message = f"{name}, {spell_duration(part)}, is longer than total, {spell_duration(total)}"
+            reading.faults.add(entries.place_of(name), Code.CONTRADICTION, message, "total covers everything: raise it")
+    return TimeOuts(attempt_ms=attempt, queue_ms=queue, total_ms=total)
+
+
+# Control nodes
+
+
+def _read_switch(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
+    found = entries.list("cases")
+    cases: list[CaseDraft] = []
+    if found is not None and not found.items:
+        reading.faults.add(found.place, Code.WRONG_VALUE, "a switch has at least one case", "add {when: …, to: …}")
+    for item in found.items if found is not None else ():
+        if not isinstance(item, YamlMap):
+            entries.wrong(item.place, "a case must be a map", "write {when: …, to: …}")
+            continue
+        case = Entries(reading, item, language.CASE, "a case")
+        when, to = case.condition("when"), read_target(case, "to")
+        if when is not None and to is not None:
+            cases.append(CaseDraft(when=when, to=to))
+    default = read_target(entries, "default") if "default" in entries else None
+    if default is not None and default.node == _NONE:
+        default = None
+    return replace(draft, cases=tuple(cases), default=default)
+
+
+def _read_join(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
+    tree = entries.tree("need")
+    if tree is None or (isinstance(tree, YamlScalar) and tree.value == "all"):
+        return draft
+    if isinstance(tree, YamlScalar) and tree.value == "any":
+        return replace(draft, node=replace(draft.node, need=1))
+    if isinstance(tree, YamlScalar) and isinstance(tree.value, int) and not isinstance(tree.value, bool):
+        need = entries.integer("need")
+        return replace(draft, node=replace(draft.node, need=need))
+    reading.faults.add(tree.place, Code.WRONG_VALUE, "need must be all, any or a number", "write need: 2")
+    return draft
+
+
+def _read_set(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
+    found = entries.map("values")
+    values: dict[str, Template] = {}
+    for name, value in found.entries.items() if found is not None else ():
+        check_name(reading, name, found.keys[name] if found is not None else draft.place, "a variable")
+        values[name] = reading.templates.template(value)
+    if found is not None and not values:
+        reading.faults.add(found.place, Code.WRONG_VALUE, "a set node sets at least one variable", "add name: value")
+    return replace(draft, node=replace(draft.node, values=values))
+
+
+def _read_finish(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
+    outcome = entries.word("outcome") or "succeeded"
+    message = entries.template("message")
+    if message is not None and outcome != "failed":
+        remedy = "add outcome: failed, or move it to output"
+        reading.faults.add(entries.place_of("message"), Code.CONTRADICTION, "message goes with outcome: failed", remedy)
+    node = replace(draft.node, outcome=outcome, output=entries.template("output"), message=message)
+    return replace(draft, node=node)
+
+
+# Wait nodes
+
+
+def _read_wait(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
+    wait_ms, until = entries.duration("duration"), entries.template("until")
+    if ("duration" in entries) == ("until" in entries):
+        has = "both duration and until" if "until" in entries else "neither duration nor until"
+        remedy = "exactly one of the two says how long"
+        reading.faults.add(entries.place, Code.CONTRADICTION, f"the wait node has {has}", remedy)
+    if isinstance(until, Literal) and not _is_instant(until.value):
+        remedy = "write 2030-01-31T09:00:00+01:00, with the offset, or Z for UTC"
+        message = "until is no instant with an offset"
+        reading.faults.add(entries.place_of("until"), Code.WRONG_VALUE, message, remedy)
+    return replace(draft, node=replace(draft.node, wait_ms=wait_ms, until=until))
+
+
+def _is_instant(value: object) -> bool:
+    if not isinstance(value, str) or not _INSTANT.fullmatch(value):
+        return False
+    try:
+        datetime.fromisoformat(value.upper())
+    except ValueError:
+        return False
+    return True
+
+
+def _read_wait_for_event(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
+    event = _named(reading, entries, "event", _EVENT, "letters, digits and _ . : / -")
+    timeouts = TimeOuts(total_ms=entries.duration("timeout"))
+    return replace(draft, node=replace(draft.node, event=event or "", timeouts=timeouts))
+
+
+_READERS: Mapping[NodeType, Callable[[Reading, Entries, NodeDraft], NodeDraft]] = {
+    NodeType.CALL: _read_call,
+    NodeType.HTTP: _read_http,
+    NodeType.PYTHON: _read_python,
+    NodeType.SWITCH: _read_switch,
+    NodeType.JOIN: _read_join,
+    NodeType.SET: _read_set,
+    NodeType.FINISH: _read_finish,
+    NodeType.WAIT: _read_wait,
+    NodeType.WAIT_FOR_EVENT: _read_wait_for_event,
+}
+
+
+def read_target(entries: Entries, name: str) -> Target | None:
+    """Returns the node that a key names; whether it exists is seen later."""
+    tree = entries.tree(name)
+    if tree is None:
+        return None
+    if isinstance(tree, YamlList):
+        entries.wrong(tree.place, f"{name} must be one node, this is a list", "write one edge for each")
+        return None
+    text = entries.text(name)
+    return Target(node=text, place=tree.place) if text is not None else None
+
+
+def _named(reading: Reading, entries: Entries, key: str, pattern: re.Pattern[str], allowed: str) -> str | None:
+    text = entries.text(key)
+    if text is None or pattern.fullmatch(text):
+        return text
+    reading.faults.add(entries.place_of(key), Code.WRONG_VALUE, f"{key} cannot be {text!r}", f"it holds {allowed}")
+    return None

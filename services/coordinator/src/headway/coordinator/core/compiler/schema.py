@@ -1,0 +1,188 @@
+"""The input schema of a workflow: is it one, and does an input fit it?
+
+JSON Schema, draft 2020-12. Formats are not checked, and nothing is ever fetched: references lead within the schema.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import cast
+
+import orjson
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012, Schema
+
+from headway.coordinator.core.compiler.faults import Code
+from headway.coordinator.core.compiler.fields import Reading
+from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar, plain_value
+from headway.coordinator.core.plan import Json, Place
+
+_MAX_FAULTS = 20
+_MAX_SHOWN = 200
+_REFERENCES = ("$ref", "$dynamicRef")
+_WORDS: Mapping[type, str] = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+}
+
+
+def check_schema(reading: Reading, tree: Yaml) -> Json:
+    """Returns the schema; what is wrong in it becomes faults."""
+    schema = plain_value(tree)
+    if not isinstance(tree, YamlMap):
+        reading.faults.add(tree.place, Code.SCHEMA_INVALID, "input_schema must be a map", "write {type: object, …}")
+        return None
+    faults_before = len(reading.faults.ordered())
+    for error in Draft202012Validator(Draft202012Validator.META_SCHEMA).iter_errors(schema):
+        message, remedy = _explain_schema(error)
+        reading.faults.add(_place_in(tree, list(error.absolute_path)), Code.SCHEMA_INVALID, message, remedy)
+    if len(reading.faults.ordered()) == faults_before:
+        _check_references(reading, tree, schema)
+        _check_patterns(reading, tree)
+    if len(reading.faults.ordered()) == faults_before:
+        _try_out(reading, tree, schema)
+    return schema
+
+
+def check_input(schema: Json, value: Json) -> list[tuple[str, str]]:
+    """Returns what is wrong with an input: JSON path (`$.order_id`) and message; at most 20.
+
+    Args:
+        schema: of the plan; None: anything fits.
+        value: the input.
+    """
+    if schema is None:
+        return []
+    validator = _validator(orjson.dumps(schema, option=orjson.OPT_SORT_KEYS))
+    found: list[tuple[str, str]] = []
+    try:
+        for error in validator.iter_errors(value):
+            found += _explain(error)
+            if len(found) >= _MAX_FAULTS:
+                break
+    except RecursionError:
+        found.append(("$", "is nested too deeply to be checked"))
+    return sorted(found[:_MAX_FAULTS])
+
+
+@lru_cache(maxsize=256)
+def _validator(schema: bytes) -> Draft202012Validator:
+    return Draft202012Validator(orjson.loads(schema), registry=_registry())
+
+
+def _registry() -> Registry[Schema]:
+    return Registry()  # empty, and without a way to retrieve anything
+
+
+def _explain(error: ValidationError) -> Iterator[tuple[str, str]]:
+    path, value = error.json_path, cast("Json", error.instance)
+    limit = cast("Json", error.validator_value)
+    match error.validator, limit, value:
+        case "required", list(), dict():
+            missing = next((name for name in limit if error.message.startswith(repr(name))), "")
+            yield _member(path, str(missing)), "is required"
+        case "additionalProperties", _, dict():
+            known = _known_properties(cast("Json", error.schema))
+            unknown = [name for name in value if name not in known]
+            yield from ((_member(path, name), "is not among the properties allowed") for name in unknown)
+        case "type", _, _:
+            wanted = " or ".join(str(each) for each in limit) if isinstance(limit, list) else str(limit)
+            yield path, f"must be of type {wanted}, not {_WORDS[type(value)]}"
+        case "enum", list(), _:
+            yield path, f"must be one of {orjson.dumps(limit).decode()[:_MAX_SHOWN]}"
+        case _:
+            yield path, _shown(error)
+
+
+def _known_properties(schema: Json) -> frozenset[str]:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return frozenset(properties) if isinstance(properties, dict) else frozenset()
+
+
+def _member(path: str, name: str) -> str:
+    return f"{path}.{name}" if name.isidentifier() else f"{path}[{orjson.dumps(name).decode()}]"
+
+
+def _shown(error: ValidationError) -> str:
+    return error.message if len(error.message) <= _MAX_SHOWN else error.message[:_MAX_SHOWN] + "…"
+
+
+def _explain_schema(error: ValidationError) -> tuple[str, str]:
+    if error.absolute_path and error.absolute_path[-1] == "type":
+        remedy = "types are array, boolean, integer, null, number, object and string"
+        return f"not JSON Schema: {error.instance!r} is no type", remedy
+    return f"not JSON Schema: {_shown(error)}", ""
+
+
+def _check_references(reading: Reading, tree: Yaml, schema: Json) -> None:
+    resource = DRAFT202012.create_resource(cast("Schema", schema))
+    resolver = _registry().with_resource("", resource).resolver("")
+    for reference, place in _texts_at(tree, _REFERENCES):
+        if not reference.startswith("#"):
+            remedy = "put it under $defs and refer to #/$defs/name"
+            message = f"{reference} lies outside the schema, and nothing is fetched"
+            reading.faults.add(place, Code.SCHEMA_INVALID, message, remedy)
+            continue
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            message = f"{reference} leads nowhere"
+            reading.faults.add(place, Code.SCHEMA_INVALID, message, "name what stands under $defs")
+
+
+def _check_patterns(reading: Reading, tree: Yaml) -> None:
+    for pattern, place in _texts_at(tree, ("pattern",)):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            reading.faults.add(place, Code.SCHEMA_INVALID, f"{pattern!r} is no regular expression: {error}")
+
+
+def _try_out(reading: Reading, tree: Yaml, schema: Json) -> None:
+    """Meets what the meta-schema cannot see, such as references that go round in a circle, before a run does."""
+    samples: tuple[Json, ...] = (None, 0, "a", ["a"], {"a": 0})
+    validator = Draft202012Validator(cast("Schema", schema), registry=_registry())
+    try:
+        for sample in samples:
+            list(validator.iter_errors(sample))
+    except RecursionError:
+        message = "a reference leads back to itself"
+        reading.faults.add(tree.place, Code.SCHEMA_INVALID, message, "let it lead into properties or items")
+    except (Unresolvable, re.error) as error:
+        reading.faults.add(tree.place, Code.SCHEMA_INVALID, f"this schema cannot be used: {error}")
+
+
+def _texts_at(tree: Yaml, keys: tuple[str, ...]) -> Iterator[tuple[str, Place]]:
+    """Yields the texts that stand behind any of the keys, anywhere."""
+    match tree:
+        case YamlMap(entries=entries):
+            for key, value in entries.items():
+                if key in keys and isinstance(value, YamlScalar) and isinstance(value.value, str):
+                    yield value.value, value.place
+                yield from _texts_at(value, keys)
+        case YamlList(items=items):
+            for item in items:
+                yield from _texts_at(item, keys)
+        case YamlScalar():
+            return
+
+
+def _place_in(tree: Yaml, path: list[str | int]) -> Place:
+    """Returns where what lies at a path stands, or the last of its containers that exists."""
+    for step in path:
+        match tree, step:
+            case YamlMap(entries=entries), str() if step in entries:
+                tree = entries[step]
+            case YamlList(items=items), int() if step < len(items):
+                tree = items[step]
+            case _:
+                break
+    return tree.place

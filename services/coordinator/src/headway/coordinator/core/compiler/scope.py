@@ -1,0 +1,168 @@
+"""Checks what expressions name: is it there, where they stand, when they are evaluated?"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from headway.coordinator.core.compiler import language
+from headway.coordinator.core.compiler.certainty import Certainty
+from headway.coordinator.core.compiler.edges import EdgeDraft
+from headway.coordinator.core.compiler.faults import Code, Faults, nearest
+from headway.coordinator.core.compiler.graph import Shape
+from headway.coordinator.core.compiler.nodes import NodeDraft
+from headway.coordinator.core.compiler.template_parser import Mention, Site
+from headway.coordinator.core.plan import EdgeKind, Node, VariablePath
+from headway.coordinator.core.templates import spell
+
+_ERROR_EDGES = (EdgeKind.FAILURE, EdgeKind.TIMEOUT, EdgeKind.ALWAYS)
+_HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewpoint:
+    """Where an expression is evaluated.
+
+    Attributes:
+        node: the node that it belongs to, or whose edge it is on.
+        sees_itself: it is evaluated when the node is done: on an edge.
+        has_succeeded: whether a node has surely succeeded by then.
+        error: whether there is an error: always, sometimes or never.
+    """
+
+    node: str
+    sees_itself: bool
+    has_succeeded: Callable[[str], bool]
+    error: str
+
+
+class _Check(Protocol):
+    def __call__(self, mention: Mention, view: Viewpoint, *, guarded: bool) -> None: ...
+
+
+class ScopeCheck:
+    """Goes through all expressions of a workflow whose graph has no cycles."""
+
+    def __init__(self, faults: Faults, nodes: Mapping[str, Node], shape: Shape) -> None:
+        self._faults = faults
+        self._nodes = nodes
+        self._shape = shape
+        self._certainty = Certainty(nodes, shape)
+        self._checks: Mapping[str, _Check] = {
+            "nodes": self._check_nodes,
+            "vars": self._check_vars,
+            "run": self._check_run,
+            "error": self._check_error,
+        }
+        self._setters: dict[str, list[str]] = {}
+        for node in nodes.values():
+            for variable in node.values:
+                self._setters.setdefault(variable, []).append(node.id)
+
+    def check_node(self, draft: NodeDraft) -> None:
+        """Checks the expressions in a node."""
+        name = draft.node.id
+        kinds = [self._shape.edges[index].on for index in self._shape.incoming[name]]
+        error = "never"
+        if any(kind in _ERROR_EDGES for kind in kinds):
+            error = "always" if all(kind in _HANDLING for kind in kinds) else "sometimes"
+        view = Viewpoint(
+            node=name,
+            sees_itself=False,
+            has_succeeded=lambda other: self._certainty.has_succeeded(other, name),
+            error=error,
+        )
+        self._check_sites(draft.sites, view)
+
+    def check_edge(self, draft: EdgeDraft) -> None:
+        """Checks the condition of an edge."""
+        edge = draft.edge
+        error = "always" if edge.on in _HANDLING else "sometimes" if edge.on is EdgeKind.ALWAYS else "never"
+        view = Viewpoint(
+            node=edge.source,
+            sees_itself=True,
+            has_succeeded=lambda other: self._certainty.has_succeeded_at(other, edge),
+            error=error,
+        )
+        self._check_sites(draft.sites, view)
+
+    def _check_sites(self, sites: tuple[Site, ...], view: Viewpoint) -> None:
+        for site in sites:
+            guards = frozenset(_guard_of(mention) for mention in site.mentions)
+            for mention in site.mentions:
+                check = self._checks.get(mention.path[0])
+                if check is not None:
+                    check(mention, view, guarded=_guard_key(mention.path) in guards)
+
+    def _check_nodes(self, mention: Mention, view: Viewpoint, *, guarded: bool) -> None:
+        match mention.path:
+            case (_, name, *_) if name not in self._nodes:
+                remedy = nearest(name, tuple(self._nodes))
+                self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, f"there is no node {name}", remedy)
+            case (_, name, *_) if not self._is_visible(name, view):
+                message = f"{name} does not come before {view.node}: its output is not there yet"
+                remedy = f"add an edge so that {name} leads to {view.node}"
+                self._faults.add(mention.place, Code.NOT_AN_ANCESTOR, message, remedy)
+            case (_, _, "state", *_):
+                return
+            case (_, name, "output", *_):
+                if not (mention.tested or guarded or view.has_succeeded(name)):
+                    remedy = f"guard it: has(nodes.{name}.output) ? {spell(mention.path)} : null"
+                    message = f"{name} may not have succeeded when this is evaluated"
+                    self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
+            case (_, name, *steps):
+                close = nearest(steps[0], language.NODE_FIELDS_IN_EXPRESSIONS) if steps else ""
+                full = f"write {spell(('nodes', name, 'output', *steps))}"
+                remedy = close if close.startswith("did you mean") else full
+                message = f"{spell(mention.path)} is nothing: a node has output and state"
+                self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, remedy)
+            case _:
+                message = "nodes must be followed by a node's id"
+                self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, "write nodes.name.output")
+
+    def _is_visible(self, name: str, view: Viewpoint) -> bool:
+        return self._shape.is_ancestor(name, view.node) or (view.sees_itself and name == view.node)
+
+    def _check_vars(self, mention: Mention, view: Viewpoint, *, guarded: bool) -> None:
+        if len(mention.path) < 2:  # noqa: PLR2004 - vars alone
+            return
+        variable = mention.path[1]
+        setters = [name for name in self._setters.get(variable, []) if self._is_visible(name, view)]
+        if not setters:
+            known = tuple(self._setters)
+            message = f"no node before {view.node} sets the variable {variable}"
+            remedy = (
+                f"add {variable} to the values of a set node before it"
+                if variable in known
+                else nearest(variable, known)
+            )
+            self._faults.add(mention.place, Code.UNKNOWN_VARIABLE, message, remedy)
+        elif not mention.tested and not guarded and not any(view.has_succeeded(name) for name in setters):
+            remedy = f"guard it: has(vars.{variable}) ? vars.{variable} : null"
+            message = f"the variable {variable} may not be set when this is evaluated"
+            self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
+
+    def _check_run(self, mention: Mention, view: Viewpoint, *, guarded: bool) -> None:
+        del view, guarded
+        if len(mention.path) > 1 and mention.path[1] not in language.RUN_FIELDS:
+            remedy = nearest(mention.path[1], language.RUN_FIELDS)
+            self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, f"run has no {mention.path[1]}", remedy)
+
+    def _check_error(self, mention: Mention, view: Viewpoint, *, guarded: bool) -> None:
+        if view.error == "never":
+            remedy = "add an edge with on: failure, or pass the error on by a set node"
+            self._faults.add(mention.place, Code.NO_ERROR_HERE, "error is there only behind a failure edge", remedy)
+        elif view.error == "sometimes" and not mention.tested and not guarded:
+            remedy = f"guard it: has(error.class) ? {spell(mention.path)} : null"
+            message = "error is there only if a failure led here"
+            self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
+
+
+def _guard_of(mention: Mention) -> VariablePath:
+    """What a mention makes sure of in its expression: by has(…), or by looking at a node's state."""
+    path = mention.path
+    is_state = len(path) == 3 and path[0] == "nodes" and path[2] == "state"  # noqa: PLR2004 - nodes.x.state
+    return _guard_key(path) if mention.tested or is_state else ()
+
+
+def _guard_key(path: VariablePath) -> VariablePath:
+    return path[:1] if path[0] == "error" else path[:2]

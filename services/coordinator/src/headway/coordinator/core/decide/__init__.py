@@ -1,0 +1,53 @@
+"""The reducer: `decide(state, event)` says what must change. Pure: no clock, no chance, no ids of its own, no I/O.
+
+The shell locks the run, loads what `wants` names, and then:
+
+    while isinstance(verdict := decide(state, event), Need):
+        load(verdict.keys)                # in the same transaction
+    state.absorb(verdict.changes)         # the run's next event in this transaction sees them
+    save(event, verdict.actions, verdict.changes)
+
+Whether an event applies at all is judged before, by `admission`.
+"""
+
+from dataclasses import dataclass
+
+from headway.coordinator.core.actions import Action
+from headway.coordinator.core.decide import _events
+from headway.coordinator.core.decide._walk import Walk
+from headway.coordinator.core.decide._wants import wants
+from headway.coordinator.core.events import RunEvent
+from headway.coordinator.core.state import Changes, Key, Missing, State
+
+__all__ = ["Decision", "Need", "decide", "wants"]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """The decision reaches rows that were not loaded: load them in this transaction and ask again."""
+
+    keys: frozenset[Key]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What an event causes: the actions to record, and the rows that the projector made of them."""
+
+    actions: list[Action]
+    changes: Changes
+
+
+def decide(state: State, event: RunEvent) -> Decision | Need:
+    """Reduce one event. The state is not changed.
+
+    Raises:
+        Refusal: the caller asked for what the run cannot do now.
+        IllegalTransition: a broken invariant; the shell rolls back.
+    """
+    walk = Walk(state, event)
+    try:
+        _events.reduce(walk, event)
+        walk.finish()
+    except Missing as missing:
+        return Need(missing.keys)
+    return Decision(walk.actions, walk.draft.changes)

@@ -1,0 +1,224 @@
+"""One small function per event: what it means for the run. Cascades are the walk's."""
+
+from datetime import timedelta
+from typing import assert_never
+
+from headway.coordinator.core import actions as do
+from headway.coordinator.core.decide import _nodes, redo
+from headway.coordinator.core.decide._walk import Walk
+from headway.coordinator.core.events import (
+    Failure,
+    LeaseExpired,
+    LeaseReleased,
+    NodeCancelled,
+    NodeCompleted,
+    NodeFailed,
+    RunCancelled,
+    RunEvent,
+    RunRetried,
+    RunStarted,
+    SignalReceived,
+    TimerFired,
+)
+from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.plan import FailureClass
+from headway.coordinator.core.refusals import RunClosed, RunNotFinished
+from headway.coordinator.core.rows import RUN_INPUT, TaskRow
+
+
+def reduce(walk: Walk, event: RunEvent) -> None:
+    """Dispatch on the event's type; count it."""
+    if isinstance(event, RunStarted):
+        _run_started(walk, event)
+        return
+    walk.projector.count_event()
+    match event:
+        case NodeCompleted():
+            _claim(walk, event.path)
+            walk.complete(event.path, "succeed", event.output, reported=True)
+        case NodeFailed():
+            _claim(walk, event.path)
+            walk.fail(event.path, "fail", event.failure, retryable=not event.final, reported=True)
+        case NodeCancelled():
+            _node_cancelled(walk, event)
+        case LeaseReleased():
+            _lease_released(walk, event)
+        case LeaseExpired():
+            _lease_expired(walk, event)
+        case TimerFired():
+            _timer_fired(walk, event)
+        case SignalReceived():
+            _signal_received(walk, event)
+        case RunCancelled():
+            _run_cancelled(walk, event)
+        case RunRetried():
+            if not walk.run.is_final:
+                raise RunNotFinished(state=walk.run.state)
+            redo.redo(walk, event)
+        case _ as never:
+            assert_never(never)
+
+
+def _run_started(walk: Walk, event: RunStarted) -> None:
+    walk.emit(
+        do.CreateRun(
+            namespace=event.namespace,
+            workflow=event.workflow,
+            version=event.version,
+            key=event.key,
+            trace=event.trace,
+        )
+    )
+    walk.projector.count_event()
+    path, attempt, role = RUN_INPUT
+    walk.emit(do.StorePayload(path=path, attempt=attempt, role=role, data=event.input))
+    walk.emit(do.StartRun())
+    walk.arm_deadline()
+    for start in walk.graph.starts:
+        walk.start(start)
+
+
+def _claim(walk: Walk, path: str) -> TaskRow:
+    """Record the lease that the event ends: Lease itself writes no history."""
+    row = walk.row(path)
+    leased_at = row.leased_at or walk.at
+    walk.emit(
+        do.ClaimTask(
+            path=path,
+            attempt=row.attempt,
+            owner=row.owner or "",
+            leased_at=leased_at,
+            started_at=row.started_at or leased_at,
+        )
+    )
+    return walk.row(path)
+
+
+def _node_cancelled(walk: Walk, event: NodeCancelled) -> None:
+    _claim(walk, event.path)
+    if walk.run.is_stopping:
+        _close(walk, event.path, walk.run.stop_cause, reported=True)
+        return
+    failure = Failure(
+        failure_class=FailureClass.EXEC_FAILED,
+        type="Cancelled",
+        message="the worker cancelled the handler although the run was not being stopped",
+    )
+    walk.fail(event.path, "fail", failure, retryable=True, reported=True)
+
+
+def _close(walk: Walk, path: str, cause: str, *, reported: bool) -> None:
+    """End a running attempt without an outcome of its own."""
+    walk.emit(do.CancelTask(path=path, cause=cause, reported=reported))
+    walk.cancel_timers(path)
+
+
+def _lease_released(walk: Walk, event: LeaseReleased) -> None:
+    _claim(walk, event.path)
+    if walk.run.is_stopping or walk.run.failing:
+        _close(walk, event.path, walk.run.stop_cause, reported=True)
+    else:
+        _again(walk, event.path, "released")
+
+
+def _again(walk: Walk, path: str, outcome: str) -> None:
+    """The attempt is left behind without a failure; the next one goes to the queue at once."""
+    walk.cancel_timers(path, only_attempt=True)
+    walk.emit(do.ReapLease(path=path, outcome=outcome))
+    _nodes.dispatch(walk, path, None)
+
+
+def _lease_expired(walk: Walk, event: LeaseExpired) -> None:
+    row = _claim(walk, event.path)
+    node = walk.graph.node(event.path)
+    if row.attempt_expires_at is not None and row.attempt_expires_at <= walk.at:
+        walk.fail(event.path, "fail", _timed_out("attempt", f"after {node.timeouts.attempt_ms} ms"), retryable=True)
+    elif walk.run.is_stopping or walk.run.failing:
+        _close(walk, event.path, "unknown", reported=False)
+    elif row.losses + 1 > node.retry.max_losses:
+        message = f"its lease was lost {row.losses + 1} times, the last time by {row.owner}"
+        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type="LeaseLost", message=message)
+        walk.fail(event.path, "fail", failure, retryable=False)
+    else:
+        _again(walk, event.path, "lost")
+
+
+def _timed_out(which: str, message: str) -> Failure:
+    return Failure(
+        failure_class=FailureClass.TIMEOUT,
+        type=f"{which}_timeout",
+        message=f"{which} time-out: {message}",
+        details={"timeout": which},
+    )
+
+
+def _timer_fired(walk: Walk, event: TimerFired) -> None:
+    walk.emit(do.CancelTimer(path=event.path, kind=event.kind, attempt=event.attempt))
+    match event.kind:
+        case "wait":
+            walk.complete(event.path, "wait_succeeded", None)
+        case "event_timeout":
+            name = walk.graph.node(event.path).event
+            walk.fail(event.path, "wait_failed", _timed_out("event", f"no signal {name} came"), retryable=False)
+        case "retry":
+            _nodes.dispatch(walk, event.path, "retry_ready")
+        case "queue_timeout":
+            queue = walk.row(event.path).queue
+            walk.fail(event.path, "expire_ready", _timed_out("queue", f"no worker took it from {queue}"), retryable=False)
+        case "total_timeout":
+            _total_timeout(walk, event.path)
+        case "run_deadline":
+            walk.emit(do.MarkRun(flag="expired"))
+            walk.stop_rest()
+        case "cancel_grace":
+            _close_the_rest(walk)
+        case _:
+            raise LookupError(event.kind)
+
+
+_EXPIRE = {
+    TaskState.READY: "expire_ready",
+    TaskState.RUNNING: "fail",
+    TaskState.RETRYING: "expire_retrying",
+}
+
+
+def _total_timeout(walk: Walk, path: str) -> None:
+    row = walk.row(path)
+    if row.state is TaskState.RUNNING:
+        _claim(walk, path)
+    elif row.state is TaskState.RETRYING:
+        walk.emit(do.CancelTimer(path=path, kind="retry", attempt=row.attempt))
+    total_ms = walk.graph.node(path).timeouts.total_ms
+    walk.fail(path, _EXPIRE[row.state], _timed_out("total", f"after {total_ms} ms"), retryable=False)
+
+
+def _close_the_rest(walk: Walk) -> None:
+    """The grace is over: attempts that nobody ended are closed, their effect unknown."""
+    rows = [row for row in walk.draft.known_tasks().values() if row.is_open]
+    if len(rows) != walk.run.open_tasks:
+        walk.draft.require("open")
+    for row in sorted(rows, key=lambda row: row.path):
+        if row.state is TaskState.RUNNING:
+            _claim(walk, row.path)
+            _close(walk, row.path, "unknown", reported=False)
+
+
+def _signal_received(walk: Walk, event: SignalReceived) -> None:
+    if walk.run.is_final:
+        raise RunClosed(state=walk.run.state)
+    paths = walk.graph.waits.get(event.name, ())
+    walk.draft.require_tasks(paths)
+    walk.emit(do.BufferSignal(name=event.name, payload=event.payload))
+    rows = [row for path in paths if (row := walk.draft.task(path)) is not None and row.state is TaskState.WAITING]
+    if rows:
+        oldest = min(rows, key=lambda row: (row.ready_at or walk.at, row.path))
+        _nodes.take_signal(walk, oldest.path, event.name)
+
+
+def _run_cancelled(walk: Walk, event: RunCancelled) -> None:
+    if walk.run.is_final:
+        raise RunClosed(state=walk.run.state)
+    if not walk.run.cancelling:
+        walk.emit(do.MarkRun(flag="cancelling"))
+        walk.stop_rest(timedelta(milliseconds=event.grace_ms))

@@ -1,0 +1,386 @@
+"""One decision under way: actions are carried out on the draft as they are given, and tokens walk until none is left.
+
+The rules of tokens: a node that succeeded sends live tokens along its success and always edges whose condition holds; a
+node that failed for good sends its first matching failure or time-out edge a live one, always edges too, and success
+edges a failed one that names it. A node that is not chosen passes dead on, a blocked one failed.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from headway.coordinator.core import actions as do
+from headway.coordinator.core.decide import _nodes
+from headway.coordinator.core.decide._scope import Scope
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.events import Event, Failure
+from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.outcome import outcome, tally_of
+from headway.coordinator.core.plan import WORKER_NODES, Edge, EdgeKind, Expression, FailureClass, Json, NodeType, OnFailure
+from headway.coordinator.core.projector import Projector
+from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
+from headway.coordinator.core.state import Draft, State
+from headway.coordinator.core.templates import ExpressionError, evaluate_condition
+
+GRACE = timedelta(seconds=30)  # how long holders may take to stop when nobody said otherwise
+NAMED_PATHS = 20  # failing tasks that a run's error names
+
+Names = tuple[tuple[str, int | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What an edge carries. `fault`: a live token whose condition could not be evaluated: its target fails."""
+
+    kind: str
+    names: Names = ()
+    fault: Failure | None = None
+
+
+LIVE, DEAD = Token("live"), Token("dead")
+
+
+class Walk:
+    """The draft, the actions so far, and the tokens that have not arrived yet."""
+
+    __slots__ = ("_queue", "actions", "at", "chance", "draft", "graph", "projector")
+
+    def __init__(self, state: State, event: Event) -> None:
+        """Begin with nothing decided."""
+        self.graph = state.graph
+        self.draft = Draft(state)
+        self.projector = Projector(self.draft, event.at)
+        self.at = event.at
+        self.chance = event.chance
+        self.actions: list[do.Action] = []
+        self._queue: deque[tuple[Edge, Token]] = deque()
+
+    def emit(self, action: do.Action) -> None:
+        """Give an order, and see its effect at once."""
+        self.projector.apply(action)
+        self.actions.append(action)
+
+    @property
+    def run(self) -> RunRow:
+        """The run as decided so far."""
+        return self.draft.run
+
+    def row(self, path: str) -> TaskRow:
+        """A task that exists."""
+        found = self.draft.task(path)
+        if found is None:
+            raise LookupError(path)
+        return found
+
+    def finish(self) -> None:
+        """Let all tokens arrive; end the run if nothing can happen any more."""
+        while self._queue:
+            edge, token = self._queue.popleft()
+            self._arrive(edge, token)
+        self._settle()
+
+    # --- tokens
+
+    def _arrive(self, edge: Edge, token: Token) -> None:
+        path = edge.target
+        if token.names and self._is_made_good(path, token.names):
+            token = DEAD
+        always = edge.on is EdgeKind.ALWAYS
+        if path not in self.graph.gathers:
+            if token.kind == "live":
+                self.start(path, by_always=always, fault=token.fault)
+            else:
+                self._pass_on(path, token)
+            return
+        slot = self.graph.slot[edge.index]
+        self.emit(
+            do.SetToken(path=path, slot=slot, token=token.kind, always=always and token is not DEAD, names=token.names)
+        )
+        if token.fault is not None:
+            self.start(path, by_always=always, fault=token.fault)
+        elif self.graph.is_count_join(path):
+            self._count_token(path, token)
+        else:
+            self._gather(path)
+
+    def _gather(self, path: str) -> None:
+        """A node that waits for every edge."""
+        row = self._tokens(path)
+        if (row.live | row.dead | row.failed) != (1 << len(self.graph.incoming[path])) - 1 or self._is_decided(path):
+            return
+        if row.failed:
+            self._pass_on(path, Token("failed", _names_of(row)))
+        elif row.live:
+            self.start(path, by_always=bool(row.always & row.live))
+        else:
+            self._pass_on(path, DEAD)
+
+    def _count_token(self, path: str, token: Token) -> None:
+        """A join that fires at its n-th live token, exactly when that one arrives."""
+        row, need = self._tokens(path), self.graph.node(path).need or 1
+        live = row.live.bit_count()
+        missing = len(self.graph.incoming[path]) - live - row.dead.bit_count() - row.failed.bit_count()
+        if token.kind == "live":
+            if live == need:
+                self.start(path, by_always=bool(row.always & row.live))
+        elif live + missing == need - 1 and not self._is_decided(path):
+            names = _names_of(row)
+            self._pass_on(path, Token("failed", names) if row.failed else DEAD)
+            self._count_failures(names)
+
+    def _count_failures(self, names: Names) -> None:
+        """A join that can no longer fire: the failures it would have excused count."""
+        self.draft.require_tasks(name for name, _ in names)
+        for name, _ in names:
+            if self.row(name).disposition == "tolerated":
+                self.emit(do.CountFailure(path=name))
+                self._fail_run()
+
+    def _is_decided(self, path: str) -> bool:
+        """True when the node was started or stopped before this token came (a condition that failed it, say)."""
+        row = self.draft.task(path)
+        return row is not None and row.state is not TaskState.PENDING
+
+    def _tokens(self, path: str) -> TokenRow:
+        row = self.draft.token(path)
+        return row if row is not None else TokenRow(path)
+
+    def _is_made_good(self, path: str, names: Names) -> bool:
+        """True when each failure named was handled by an edge that can lead here."""
+        edges = self.graph.plan.edges
+        return all(handled_by is not None and path in edges[handled_by].reach for _, handled_by in names)
+
+    def _pass_on(self, path: str, token: Token) -> None:
+        """A node that does not run: not chosen (dead) or blocked (failed)."""
+        if self.run.epoch > 1:  # a retry of the run left it pending
+            row = self.draft.task(path)
+            if row is not None and row.state is TaskState.PENDING:
+                cause = "not_chosen" if token.kind == "dead" else "blocked"
+                self.emit(do.CancelTask(path=path, cause=cause, reported=False))
+        self._queue.extend((edge, token) for edge in self.graph.outgoing[path])
+
+    # --- nodes begin
+
+    def start(self, path: str, *, by_always: bool = False, fault: Failure | None = None, keep_input: bool = False) -> None:
+        """A node has the tokens that it needs."""
+        run = self.run
+        if run.epoch == 1 and path not in self.graph.gathers:
+            self.draft.assume_absent(path)  # its only token comes once
+        row = self.draft.task(path)
+        if row is None:
+            _nodes.create(self, path)
+        elif row.state is not TaskState.PENDING:
+            return  # it was started, or stopped, before this token came
+        if run.is_stopping or (run.failing and not by_always):
+            self.emit(do.CancelTask(path=path, cause=run.stop_cause, reported=False))
+        elif fault is not None:
+            self.fail(path, "decide_failed", fault, retryable=False)
+        else:
+            try:
+                _nodes.begin(self, path, keep_input=keep_input)
+            except ExpressionError as error:
+                self.fail(path, "decide_failed", expression_failure(error), retryable=False)
+
+    # --- nodes end
+
+    def complete(
+        self, path: str, via: str, output: Document | None, *, reported: bool = False, chosen: int | None = None
+    ) -> None:
+        """A node succeeded. `chosen`: of a switch, the case edge that goes live."""
+        if output is not None:
+            attempt = self.row(path).attempt
+            self.emit(do.StorePayload(path=path, attempt=attempt, role="output", data=output))
+        self.emit(do.CompleteTask(path=path, via=via, has_output=output is not None, reported=reported))
+        self.cancel_timers(path)
+        is_switch = self.graph.node(path).type is NodeType.SWITCH
+        for edge in self.graph.outgoing[path]:
+            if edge.on is EdgeKind.SUCCESS and is_switch:
+                self._queue.append((edge, LIVE if edge.index == chosen else DEAD))
+            elif edge.on is EdgeKind.SUCCESS or edge.on is EdgeKind.ALWAYS:
+                self._queue.append((edge, self._weigh(edge, None)))
+            else:
+                self._queue.append((edge, DEAD))
+
+    def fail(self, path: str, via: str, failure: Failure, *, retryable: bool, reported: bool = False) -> None:
+        """A node failed: it is tried again, or its tokens go out."""
+        node, row, run = self.graph.node(path), self.row(path), self.run
+        may_retry = retryable and node.type in WORKER_NODES and not (run.is_stopping or run.failing)
+        if may_retry and row.tries + 1 < node.retry.max_attempts:
+            self._retry(path, via, failure, reported=reported)
+            return
+        handler, tokens = self._weigh_failure(path, failure)
+        disposition = self._disposition(path, handler)
+        self.emit(
+            do.FailTask(
+                path=path, via=via, failure=failure, disposition=disposition, handled_by=handler, reported=reported
+            )
+        )
+        self.cancel_timers(path)
+        self._queue.extend(tokens)
+        if disposition == "unhandled":
+            self._fail_run()
+
+    def _retry(self, path: str, via: str, failure: Failure, *, reported: bool) -> None:
+        policy, tries = self.graph.node(path).retry, self.row(path).tries
+        pause = min(policy.initial_ms * policy.factor**tries, float(policy.max_ms))
+        due_at = self.at + timedelta(milliseconds=pause * (1 - policy.jitter * self.chance))
+        self.cancel_timers(path, only_attempt=True)
+        self.emit(
+            do.FailTask(path=path, via=via, failure=failure, disposition=None, handled_by=None, reported=reported)
+        )
+        self.emit(do.ScheduleRetry(path=path, due_at=due_at))
+        self.emit(do.ScheduleTimer(path=path, kind="retry", attempt=self.row(path).attempt, due_at=due_at))
+
+    def _weigh(self, edge: Edge, failure: Failure | None) -> Token:
+        """The token of an edge whose kind fits: its condition decides."""
+        if edge.when is None:
+            return LIVE
+        try:
+            return LIVE if self._holds(edge.when, edge.source, failure) else DEAD
+        except ExpressionError as error:
+            return Token("live", fault=expression_failure(error))
+
+    def _holds(self, condition: Expression, source: str, failure: Failure | None) -> bool:
+        return evaluate_condition(condition, Scope(self, error=failure and (source, failure)).lookup)
+
+    def _weigh_failure(self, path: str, failure: Failure) -> tuple[int | None, list[tuple[Edge, Token]]]:
+        """The edge that handles a failure, if any, and what each edge carries."""
+        handler: int | None = None
+        tokens: list[tuple[Edge, Token]] = []
+        for edge in self.graph.outgoing[path]:
+            if edge.on is EdgeKind.SUCCESS:
+                continue
+            token = DEAD
+            if edge.on is EdgeKind.ALWAYS:
+                token = self._weigh(edge, failure)
+            elif handler is None and _selects(edge, failure):
+                token = self._weigh(edge, failure)
+                handler = edge.index if token is not DEAD else None
+            tokens.append((edge, token))
+        onward = DEAD if self.graph.node(path).optional else Token("failed", ((path, handler),))
+        tokens.extend((edge, onward) for edge in self.graph.outgoing[path] if edge.on is EdgeKind.SUCCESS)
+        return handler, tokens
+
+    def _disposition(self, path: str, handler: int | None) -> str:
+        if handler is not None:
+            return "handled"
+        if self.graph.node(path).optional:
+            return "optional"
+        return "tolerated" if path in self.graph.tolerant else "unhandled"
+
+    def cancel_timers(self, path: str, *, only_attempt: bool = False) -> None:
+        """Delete what could still fire for a task; `only_attempt`: for the attempt that is left behind."""
+        node, attempt = self.graph.node(path), self.row(path).attempt
+        if node.timeouts.queue_ms is not None:
+            self.emit(do.CancelTimer(path=path, kind="queue_timeout", attempt=attempt))
+        if node.type in WORKER_NODES:
+            if node.timeouts.total_ms is not None and not only_attempt:
+                self.emit(do.CancelTimer(path=path, kind="total_timeout", attempt=0))
+        elif node.type is NodeType.WAIT_FOR_EVENT and node.timeouts.total_ms is not None:
+            self.emit(do.CancelTimer(path=path, kind="event_timeout", attempt=attempt))
+
+    # --- the run stops, and ends
+
+    def arm_deadline(self) -> None:
+        """Set the run's deadline, if it has one, counted from now."""
+        deadline_ms = self.graph.plan.deadline_ms
+        if deadline_ms is not None:
+            due_at = self.at + timedelta(milliseconds=deadline_ms)
+            self.emit(do.ScheduleTimer(path="", kind="run_deadline", attempt=0, due_at=due_at))
+
+    def _fail_run(self) -> None:
+        if self.graph.plan.on_failure is OnFailure.STOP and not self.run.failing:
+            self.emit(do.MarkRun(flag="failing"))
+            self.stop_rest()
+
+    def stop_rest(self, grace: timedelta = GRACE) -> None:
+        """Cancel what has not started; holders are told by Renew, and have `grace` when the run is stopping."""
+        open_tasks = [row for row in self.draft.known_tasks().values() if row.is_open]
+        if len(open_tasks) != self.run.open_tasks:
+            self.draft.require("open")
+        for row in sorted(open_tasks, key=lambda row: row.path):
+            if row.state is not TaskState.RUNNING:
+                self._stop(row)
+        if self.run.is_stopping and self.run.open_tasks:
+            self.emit(do.ScheduleTimer(path="", kind="cancel_grace", attempt=0, due_at=self.at + grace))
+
+    def _stop(self, row: TaskRow) -> None:
+        if row.state is TaskState.RETRYING:
+            self.emit(do.CancelTimer(path=row.path, kind="retry", attempt=row.attempt))
+        elif row.state is TaskState.WAITING and self.graph.node(row.path).type is NodeType.WAIT:
+            self.emit(do.CancelTimer(path=row.path, kind="wait", attempt=row.attempt))
+        self.emit(do.CancelTask(path=row.path, cause=self.run.stop_cause, reported=False))
+        self.cancel_timers(row.path)
+
+    def _settle(self) -> None:
+        run = self.run
+        if run.state is not RunState.RUNNING:
+            return
+        ended = outcome(
+            tally_of(run),
+            finish=RunState(self.graph.node(run.finish_path).outcome) if run.finish_path else None,
+            cancelled=run.cancelling,
+            deadline_passed=run.expired,
+        )
+        if ended is None:
+            return
+        error = None if ended is RunState.SUCCEEDED else self._run_error(ended)
+        source = self.row(run.finish_path) if run.finish_path else None
+        has_output = source is not None and source.output_attempt is not None
+        self.emit(
+            do.FinishRun(
+                state=ended,
+                error=error,
+                output_path=source.path if source and has_output else None,
+                output_attempt=source.output_attempt if source and has_output else None,
+            )
+        )
+
+    def _run_error(self, ended: RunState) -> dict[str, Json]:
+        run = self.run
+        if run.finish_path is not None:
+            row = self.row(run.finish_path)
+            message = self.draft.payload(row.input).value if row.input else f"ended by {row.path}"
+            return {"failure_class": FailureClass.EXEC_FAILED, "message": message, "paths": [row.path]}
+        if ended is RunState.CANCELLED:
+            return {"failure_class": "cancelled", "message": "cancelled by request", "paths": []}
+        if run.expired:
+            return {"failure_class": FailureClass.TIMEOUT, "message": "the run's deadline passed", "paths": []}
+        return self._failures_error(run)
+
+    def _failures_error(self, run: RunRow) -> dict[str, Json]:
+        culprits = self._unhandled()
+        if len(culprits) != run.unhandled_tasks:
+            self.draft.require("unhandled")
+        if not culprits:
+            return {"failure_class": FailureClass.EXEC_FAILED, "message": "no task succeeded", "paths": []}
+        first = culprits[0]
+        error = first.error or {}
+        paths: list[Json] = [row.path for row in culprits[:NAMED_PATHS]]
+        message = f"{first.path}: {error.get('type')}: {error.get('message')}"
+        return {"failure_class": first.failure_class, "message": message, "paths": paths}
+
+    def _unhandled(self) -> list[TaskRow]:
+        rows: Iterable[TaskRow] = self.draft.known_tasks().values()
+        failed = [row for row in rows if row.state is TaskState.FAILED and row.disposition == "unhandled"]
+        return sorted(failed, key=lambda row: (row.finished_at or self.at, row.path))
+
+
+def expression_failure(error: ExpressionError) -> Failure:
+    """An expression that could not be evaluated, as a failure of the node that needed it."""
+    return Failure(failure_class=FailureClass.EXEC_FAILED, type="ExpressionError", message=str(error))
+
+
+def _names_of(row: TokenRow) -> Names:
+    seen: dict[str, int | None] = {}
+    for names in row.names.values():
+        seen.update((name, handled_by) for name, handled_by in names)
+    return tuple(sorted(seen.items()))
+
+
+def _selects(edge: Edge, failure: Failure) -> bool:
+    """True when a failure or time-out edge takes this failure, its condition aside."""
+    if edge.on is EdgeKind.TIMEOUT and failure.failure_class is not FailureClass.TIMEOUT:
+        return False
+    return not edge.errors or failure.failure_class in edge.errors or failure.type in edge.errors

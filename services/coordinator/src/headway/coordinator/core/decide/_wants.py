@@ -1,0 +1,68 @@
+"""Which rows an event will probably need: loading them at once saves a second question. Being wrong costs nothing."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from headway.coordinator.core.events import RunEvent, RunStarted, SignalReceived
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.plan import CONTROL_NODES, Expression, Node, Template, VariablePath
+from headway.coordinator.core.rows import RUN_INPUT
+from headway.coordinator.core.state import Key
+from headway.coordinator.core.templates import reads
+
+_INPUT_KEY: Key = ("payload", *RUN_INPUT)
+
+
+def wants(graph: Graph, event: RunEvent) -> frozenset[Key]:
+    """Name the rows to load before deciding; the run's own row is always there."""
+    if isinstance(event, RunStarted):
+        return frozenset()
+    if isinstance(event, SignalReceived):
+        return frozenset({("signals", event.name)} | {("task", path) for path in graph.waits.get(event.name, ())})
+    path = getattr(event, "path", "")
+    return _after(graph, path) if path else frozenset()
+
+
+@lru_cache(maxsize=65_536)
+def _after(graph: Graph, path: str) -> frozenset[Key]:
+    """The node's own row, and what the nodes behind it need, through control nodes, which are decided at once."""
+    keys: set[Key] = {("task", path)}
+    seen, frontier = {path}, [path]
+    while frontier:
+        here = frontier.pop()
+        for edge in graph.outgoing[here]:
+            if edge.when is not None:
+                keys |= _keys_of((*edge.when.reads, *edge.when.tests))
+            if edge.target in graph.gathers:
+                keys |= {("token", edge.target), ("task", edge.target)}
+            if edge.target in seen:
+                continue
+            seen.add(edge.target)
+            node = graph.node(edge.target)
+            keys |= _keys_of(_reads(node))
+            if node.type in CONTROL_NODES:
+                frontier.append(edge.target)
+    return frozenset(keys)
+
+
+def _reads(node: Node) -> Iterable[VariablePath]:
+    templates: list[Template] = [
+        template for template in (node.input, node.output, node.message, node.until) if template is not None
+    ]
+    templates.extend(node.values.values())
+    for template in templates:
+        yield from reads(template)
+    conditions: Iterable[Expression] = (case.when for case in node.cases)
+    for condition in conditions:
+        yield from condition.reads
+        yield from condition.tests
+
+
+def _keys_of(paths: Iterable[VariablePath]) -> set[Key]:
+    keys: set[Key] = set()
+    for path in paths:
+        if path[0] == "input":
+            keys.add(_INPUT_KEY)
+        elif path[0] == "nodes" and len(path) > 1:
+            keys.add(("task", path[1]))
+    return keys

@@ -1,0 +1,119 @@
+"""Retry of a finished run from chosen nodes.
+
+The redo set is the chosen nodes and all that can be reached from them, not walking through a join whose kept tokens
+suffice. In it, tasks begin again with a new attempt, tokens that leave it are erased, tokens that enter it are kept.
+Everything outside stays as it is.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headway.coordinator.core import actions as do
+from headway.coordinator.core.decide._walk import Walk
+from headway.coordinator.core.events import RunRetried
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, NothingToRetry
+from headway.coordinator.core.rows import TaskRow
+from headway.coordinator.core.state import Draft
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedoPlan:
+    """What a retry does: paths in the plan's order.
+
+    Attributes:
+        starts: chosen, and nothing that is redone leads to them: they start at once.
+        reset: others that were reached before and are redone when tokens reach them again.
+        kept: keep their result.
+        nodes: the redo set, unreached nodes included.
+    """
+
+    starts: tuple[str, ...]
+    reset: tuple[str, ...]
+    kept: tuple[str, ...]
+    nodes: frozenset[str]
+
+
+def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
+    """Work out the redo set.
+
+    Raises:
+        NodeNotFound, NodeNotReached, NothingToRetry: the choice is no good.
+        Missing: all rows are needed.
+    """
+    draft.require("all")
+    tasks = draft.known_tasks()
+    named = tuple(dict.fromkeys(chosen))
+    for path in named:
+        if path not in graph.plan.nodes:
+            raise NodeNotFound(node=path, workflow=graph.plan.workflow, version=str(draft.run.version))
+        if path not in tasks:
+            raise NodeNotReached(node=path)
+    unfinished = _was_stopped if named else _is_unfinished
+    picked = {*named, *(path for path, row in tasks.items() if unfinished(row))}
+    if not picked:
+        raise NothingToRetry()
+    redo = _spread(draft, graph, picked)
+    order = [path for path in graph.plan.nodes if path in tasks]
+    starts = tuple(path for path in order if path in picked and not _is_led_to(graph, path, redo))
+    return RedoPlan(
+        starts=starts,
+        reset=tuple(path for path in order if path in redo and path not in starts),
+        kept=tuple(path for path in order if path not in redo),
+        nodes=frozenset(redo),
+    )
+
+
+def redo(walk: Walk, event: RunRetried) -> None:
+    """Reopen the run and start again from the chosen nodes."""
+    plan = plan_redo(walk.draft, walk.graph, event.chosen)
+    walk.emit(do.ReopenRun(opening="retry", chosen=plan.starts, reset=plan.reset, kept=plan.kept))
+    for path in (*plan.starts, *plan.reset):
+        row = walk.row(path)
+        repeats = row.state is TaskState.SUCCEEDED
+        walk.emit(do.RedoTask(path=path, generation=row.generation + repeats))
+    for path in sorted(plan.nodes & walk.graph.gathers):
+        row = walk.draft.token(path)
+        edges = walk.graph.incoming[path]
+        slots = tuple(slot for slot, edge in enumerate(edges) if edge.source in plan.nodes)
+        if row is not None and slots:
+            walk.emit(do.EraseTokens(path=path, slots=slots))
+    walk.arm_deadline()
+    for path in plan.starts:
+        walk.start(path, by_always=False, keep_input=not event.render_inputs)
+
+
+def _was_stopped(row: TaskRow) -> bool:
+    """Cut short, so that nothing behind it could be decided: always goes on with the run."""
+    return row.state is TaskState.CANCELLED and row.cause not in ("not_chosen", "blocked")
+
+
+def _is_unfinished(row: TaskRow) -> bool:
+    return _was_stopped(row) or (row.state is TaskState.FAILED and row.disposition != "handled")
+
+
+def _is_led_to(graph: Graph, path: str, redo: set[str]) -> bool:
+    return any(edge.source in redo for edge in graph.incoming[path])
+
+
+def _spread(draft: Draft, graph: Graph, redo: set[str]) -> set[str]:
+    """Grow the set along the edges until nothing new is reached."""
+    chosen, grown = frozenset(redo), True
+    while grown:
+        targets = {edge.target for path in redo for edge in graph.outgoing[path]} - redo
+        fresh = {path for path in targets if path in chosen or not _suffices(draft, graph, path, redo)}
+        grown = bool(fresh)
+        redo = redo | fresh
+    return redo
+
+
+def _suffices(draft: Draft, graph: Graph, path: str, redo: set[str]) -> bool:
+    """True for a join that the live tokens from outside the redo set keep fired."""
+    row = draft.token(path) if graph.is_count_join(path) and path in graph.gathers else None
+    if row is None:
+        return False
+    kept = sum(
+        row.live >> slot & 1 for slot, edge in enumerate(graph.incoming[path]) if edge.source not in redo
+    )
+    return kept >= (graph.node(path).need or 1)

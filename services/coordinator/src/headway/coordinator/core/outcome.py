@@ -1,0 +1,62 @@
+"""How a run ends: one pure function of what is left when nothing can happen any more."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headway.coordinator.core.machines import OPEN_TASK_STATES, RunState, TaskState
+from headway.coordinator.core.rows import RunRow, TaskRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """The tasks of a run, counted.
+
+    Attributes:
+        open: not settled.
+        succeeded: succeeded.
+        unhandled: failed, and no failure edge, join or `optional` excuses it.
+    """
+
+    open: int
+    succeeded: int
+    unhandled: int
+
+
+def tally(tasks: Iterable[TaskRow]) -> Tally:
+    """Count tasks; the projector keeps the same counts in the run's row."""
+    rows = list(tasks)
+    return Tally(
+        open=sum(row.state in OPEN_TASK_STATES for row in rows),
+        succeeded=sum(row.state is TaskState.SUCCEEDED for row in rows),
+        unhandled=sum(row.state is TaskState.FAILED and row.disposition == "unhandled" for row in rows),
+    )
+
+
+def tally_of(run: RunRow) -> Tally:
+    """The counts that the run's row keeps."""
+    return Tally(open=run.open_tasks, succeeded=run.succeeded_tasks, unhandled=run.unhandled_tasks)
+
+
+def outcome(
+    counts: Tally, *, finish: RunState | None, cancelled: bool, deadline_passed: bool
+) -> RunState | None:
+    """Decide how the run ends.
+
+    Args:
+        counts: of its tasks.
+        finish: what the finish node that ran says; None: none ran.
+        cancelled: a user or parent cancelled it.
+        deadline_passed: its deadline passed before it ended.
+
+    Returns:
+        The final state, or None while a task is open.
+    """
+    if counts.open:
+        return None
+    if finish is not None:
+        return finish
+    if cancelled:
+        return RunState.CANCELLED
+    if deadline_passed or counts.unhandled:
+        return RunState.FAILED
+    return RunState.SUCCEEDED if counts.succeeded else RunState.FAILED

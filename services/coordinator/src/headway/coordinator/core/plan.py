@@ -1,0 +1,250 @@
+"""The compiled plan of a workflow version: what the reducer walks.
+
+A plan is made once, by the compiler, and stored with its version. Nothing here reads YAML, and nothing here decides.
+Durations are whole milliseconds, instants do not occur.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
+VariablePath: TypeAlias = tuple[str, ...]  # ("nodes", "reserve", "output", "price")
+
+FORMAT = 1
+
+
+class NodeType(StrEnum):
+    """What a node does."""
+
+    CALL = "call"
+    HTTP = "http"
+    PYTHON = "python"
+    SWITCH = "switch"
+    JOIN = "join"
+    SET = "set"
+    FINISH = "finish"
+    WAIT = "wait"
+    WAIT_FOR_EVENT = "wait_for_event"
+
+
+WORKER_NODES = frozenset({NodeType.CALL, NodeType.HTTP, NodeType.PYTHON})
+CONTROL_NODES = frozenset({NodeType.SWITCH, NodeType.JOIN, NodeType.SET, NodeType.FINISH})
+WAIT_NODES = frozenset({NodeType.WAIT, NodeType.WAIT_FOR_EVENT})
+
+
+class EdgeKind(StrEnum):
+    """Which end of its source an edge follows."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    TIMEOUT = "timeout"
+    ALWAYS = "always"
+
+
+class OnFailure(StrEnum):
+    """What the first unhandled failure does to the rest of the run."""
+
+    STOP = "stop"
+    DRAIN = "drain"
+
+
+class FailureClass(StrEnum):
+    """In what way a task failed."""
+
+    TIMEOUT = "timeout"
+    EXEC_FAILED = "exec_failed"
+    VERDICT_FAIL = "verdict_fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where something stands in the YAML source; both from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """A CEL expression.
+
+    Attributes:
+        source: the CEL text.
+        reads: the longest variable paths it reads, each cut behind the first index; what is bound when it is evaluated.
+        tests: the paths of which `has(…)` asks only whether they are there: their values are not needed.
+        place: where it stands, for messages.
+    """
+
+    source: str
+    reads: tuple[VariablePath, ...]
+    tests: tuple[VariablePath, ...] = ()
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Literal:
+    """A value without expressions in it."""
+
+    value: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """`${a.b.c}` alone: the value itself, resolved without CEL."""
+
+    path: VariablePath
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """`${ … }` alone, computed by CEL; keeps the value's type."""
+
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """Text with `${ … }` in it; becomes text."""
+
+    parts: tuple["str | Reference | Computed", ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Object:
+    """A map with expressions somewhere in it."""
+
+    entries: Mapping[str, "Template"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Array:
+    """A list with expressions somewhere in it."""
+
+    items: tuple["Template", ...]
+
+
+Template: TypeAlias = Literal | Reference | Computed | Text | Object | Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """When a failed attempt is tried again.
+
+    The n-th failure is followed by a pause of min(initial * factor ** (n - 1), max), of which a random share of up to
+    `jitter` is taken off.
+    """
+
+    max_attempts: int = 1
+    initial_ms: int = 1_000
+    factor: float = 2.0
+    max_ms: int = 60_000
+    jitter: float = 0.2
+    max_losses: int = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeOuts:
+    """How long a task may take; None: for ever.
+
+    Attributes:
+        attempt_ms: one attempt, from its lease.
+        queue_ms: waiting for a worker, per attempt, from its becoming ready.
+        total_ms: everything, from its first becoming ready or waiting.
+    """
+
+    attempt_ms: int | None = None
+    queue_ms: int | None = None
+    total_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One case of a switch: the edge that goes live when it is the first whose condition holds."""
+
+    when: Expression
+    edge: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """An edge of the graph.
+
+    Attributes:
+        index: its place in Plan.edges, which is written order; case edges of a switch follow the written ones.
+        errors: failure and timeout edges only: failure classes or error types it takes; empty: any.
+        when: condition; None: holds. Case edges have none: the switch decides.
+        reach: failure and timeout edges only: every node that can be reached through this edge, its target included.
+    """
+
+    index: int
+    source: str
+    target: str
+    on: EdgeKind = EdgeKind.SUCCESS
+    errors: tuple[str, ...] = ()
+    when: Expression | None = None
+    reach: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A step of the graph. Fields that its type does not have keep their defaults.
+
+    Attributes:
+        input: call, http, python: the handler's input. An http node's is its request; a python node's is
+            {code, input}. join: None (it gathers the outputs of its live branches, by node id).
+        handler: call: as written; http: "headway.http"; python: "headway.python".
+        lease_ms: how long a lease of it lasts.
+        optional: its failure never makes the run fail.
+        cases, default_edge: switch. No default edge: no case holds, nothing is live.
+        need: join: live tokens it needs; None: "all" (one live token, once every edge has one).
+        values: set: variable name to value.
+        outcome: finish: "succeeded" or "failed".
+        output: finish: the run's output. message: finish with outcome failed: why.
+        wait_ms, until: wait: one of the two. `until` yields RFC 3339 text with an offset.
+        event: wait_for_event: the signal's name. Its time-out is timeouts.total_ms.
+    """
+
+    id: str
+    type: NodeType
+    input: Template | None = None
+    handler: str = ""
+    queue: str = ""
+    lease_ms: int = 90_000
+    retry: RetryPolicy = RetryPolicy()
+    timeouts: TimeOuts = TimeOuts()
+    optional: bool = False
+    cases: tuple[Case, ...] = ()
+    default_edge: int | None = None
+    need: int | None = None
+    values: Mapping[str, Template] = field(default_factory=dict[str, Template])
+    outcome: str = "succeeded"
+    output: Template | None = None
+    message: Template | None = None
+    wait_ms: int | None = None
+    until: Template | None = None
+    event: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A workflow version, ready to run.
+
+    Attributes:
+        nodes: by id, in written order.
+        edges: in index order.
+        input_schema: JSON Schema of the run's input; None: anything.
+        deadline_ms: of the run, from its start (or reopening).
+        outgoing, incoming: edge indexes per node, in index order. A node without incoming edges is a start.
+    """
+
+    workflow: str
+    nodes: Mapping[str, Node]
+    edges: tuple[Edge, ...]
+    input_schema: Json = None
+    deadline_ms: int | None = None
+    on_failure: OnFailure = OnFailure.STOP
+    outgoing: Mapping[str, tuple[int, ...]]
+    incoming: Mapping[str, tuple[int, ...]]

@@ -1,0 +1,325 @@
+"""The only writer of rows: it carries out actions on copies, each guarded by the tables of machines.py.
+
+`Projector` is used twice: while deciding, so that a decision sees what it has done so far, and when a history is
+replayed. It never looks at the plan's meaning, never evaluates anything, and knows no clock: `at` is the event's time.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from headway.coordinator.core import actions as do
+from headway.coordinator.core.events import Failure
+from headway.coordinator.core.machines import (
+    CANCEL_TRANSITION,
+    OPEN_TASK_STATES,
+    REDO_SOURCES,
+    REOPENINGS,
+    RUN,
+    TASK,
+    IllegalTransition,
+    RunState,
+    TaskState,
+)
+from headway.coordinator.core.plan import Json
+from headway.coordinator.core.rows import AttemptRow, RunRow, SignalRow, TaskRow
+from headway.coordinator.core.state import Draft
+
+SWEEP_AFTER = timedelta(minutes=1)  # a READY task may be dispatched again, without proof of loss, after this
+_FINISH = {RunState.SUCCEEDED: "succeed", RunState.FAILED: "fail", RunState.CANCELLED: "cancel"}
+_LEFT_BY_STATE = {
+    TaskState.SUCCEEDED: "succeeded",
+    TaskState.FAILED: "failed",
+    TaskState.CANCELLED: "cancelled",
+}
+
+
+class Projector:
+    """Carries out actions on a draft."""
+
+    __slots__ = ("at", "draft")
+
+    def __init__(self, draft: Draft, at: datetime) -> None:
+        """Write on `draft`, at the event's time."""
+        self.draft = draft
+        self.at = at
+
+    def apply(self, action: do.Action) -> None:
+        """Carry out one action.
+
+        Raises:
+            IllegalTransition: the row is not where the action says; nothing was written by it.
+            Missing: it concerns rows that were not loaded.
+        """
+        _CARRY_OUT[type(action)](self, action)
+
+    def count_event(self) -> None:
+        """Give the event its sequence number."""
+        run = self.draft.write_run()
+        run.seq += 1
+        run.last_event_at = self.at
+
+    # --- runs
+
+    def _create_run(self, action: do.CreateRun) -> None:
+        self.draft.changes.run = RunRow(
+            namespace=action.namespace,
+            workflow=action.workflow,
+            version=action.version,
+            key=action.key,
+            trace=action.trace,
+            created_at=self.at,
+            last_event_at=self.at,
+        )
+
+    def _start_run(self, _action: do.StartRun) -> None:
+        run = self.draft.write_run()
+        run.state = RunState(RUN.move(run.state, "start").target)
+
+    def _mark_run(self, action: do.MarkRun) -> None:
+        run = self.draft.write_run()
+        setattr(run, action.flag, action.path if action.flag == "finish_path" else True)
+
+    def _set_variables(self, action: do.SetVariables) -> None:
+        run = self.draft.write_run()
+        run.vars = run.vars | action.values
+
+    def _finish_run(self, action: do.FinishRun) -> None:
+        run = self.draft.write_run()
+        run.state = RunState(RUN.move(run.state, _FINISH[action.state]).target)
+        run.error = action.error
+        run.output_path, run.output_attempt = action.output_path, action.output_attempt
+        run.finished_at = self.at
+        self.draft.changes.timers.clear()
+        self.draft.changes.all_timers_gone = True
+
+    def _reopen_run(self, action: do.ReopenRun) -> None:
+        run = self.draft.write_run()
+        if run.state not in REOPENINGS[action.opening].sources:
+            raise IllegalTransition("run", run.state, action.opening)
+        run.state = RunState.RUNNING
+        run.epoch += 1
+        run.cancelling = run.failing = run.expired = False
+        run.finish_path = run.error = run.output_path = run.output_attempt = run.finished_at = None
+
+    # --- tasks
+
+    def _move(self, row: TaskRow, transition: str) -> None:
+        """Take an arrow and keep the run's counts."""
+        arrow = TASK.move(row.state, transition, ends_lease=True)
+        self._enter(row, TaskState(arrow.target))
+        if arrow.ends_lease:
+            row.lease_owner = row.lease_expires_at = row.grant_key = row.attempt_expires_at = None
+
+    def _enter(self, row: TaskRow, state: TaskState) -> None:
+        run = self.draft.write_run()
+        run.open_tasks += (state in OPEN_TASK_STATES) - (row.state in OPEN_TASK_STATES)
+        run.succeeded_tasks += (state is TaskState.SUCCEEDED) - (row.state is TaskState.SUCCEEDED)
+        row.state = state
+        row.finished_at = None if state in OPEN_TASK_STATES else self.at
+        if state is not TaskState.READY:
+            row.sweep_at = None
+
+    def _create_task(self, action: do.CreateTask) -> None:
+        if self.draft.task(action.path) is not None:
+            raise IllegalTransition("task", "already there", "create")
+        run = self.draft.write_run()
+        run.open_tasks += 1
+        self.draft.changes.tasks[action.path] = TaskRow(
+            path=action.path,
+            namespace=run.namespace,
+            queue=action.queue,
+            handler=action.handler,
+            lease_ms=action.lease_ms,
+            attempt_timeout_ms=action.attempt_timeout_ms,
+            created_at=self.at,
+        )
+
+    def _set_input(self, action: do.SetInput) -> None:
+        row = self.draft.write_task(action.path)
+        row.input, row.generation = action.input, action.generation
+
+    def _dispatch_task(self, action: do.DispatchTask) -> None:
+        row = self.draft.write_task(action.path)
+        if action.via is not None:
+            self._move(row, action.via)
+            row.due_at = row.failure_class = row.error = None
+        if row.state is not TaskState.READY or row.attempt != action.attempt:
+            raise IllegalTransition("task", row.state, "dispatch")
+        row.ready_at, row.sweep_at = self.at, self.at + SWEEP_AFTER
+        self.draft.changes.dispatches.append((action.path, action.attempt))
+
+    def _await_task(self, action: do.AwaitTask) -> None:
+        row = self.draft.write_task(action.path)
+        self._move(row, "wait")
+        row.ready_at, row.due_at = self.at, action.due_at
+
+    def _claim_task(self, action: do.ClaimTask) -> None:
+        row = self.draft.write_task(action.path)
+        if row.state is not TaskState.RUNNING:  # only in a replay: the live row was claimed by Lease
+            self._move(row, "claim")
+        row.owner, row.leased_at, row.started_at = action.owner, action.leased_at, action.started_at
+
+    def _complete_task(self, action: do.CompleteTask) -> None:
+        row = self.draft.write_task(action.path)
+        self._move(row, action.via)
+        row.due_at = None
+        row.reported = action.reported
+        row.output_attempt = row.attempt if action.has_output else None
+
+    def _fail_task(self, action: do.FailTask) -> None:
+        row = self.draft.write_task(action.path)
+        self._move(row, action.via)
+        row.due_at = None
+        row.tries += 1
+        row.reported = action.reported
+        row.failure_class = action.failure.failure_class
+        row.error = _error_of(action.failure)
+        row.disposition, row.handled_by = action.disposition, action.handled_by
+        if action.disposition == "unhandled":
+            self.draft.write_run().unhandled_tasks += 1
+
+    def _count_failure(self, action: do.CountFailure) -> None:
+        row = self.draft.write_task(action.path)
+        if row.disposition != "tolerated":
+            raise IllegalTransition("task", str(row.disposition), "count_failure")
+        row.disposition = "unhandled"
+        self.draft.write_run().unhandled_tasks += 1
+
+    def _schedule_retry(self, action: do.ScheduleRetry) -> None:
+        row = self.draft.write_task(action.path)
+        timed_out = row.error is not None and row.error.get("type") == "attempt_timeout"
+        self._leave_attempt(row, "timeout" if timed_out else "failed")
+        self._move(row, "schedule_retry")
+        row.due_at = action.due_at
+
+    def _reap_lease(self, action: do.ReapLease) -> None:
+        row = self.draft.write_task(action.path)
+        self._move(row, "reap_lease")
+        row.reported = action.outcome == "released"
+        self._leave_attempt(row, action.outcome)
+        row.losses += action.outcome == "lost"
+
+    def _cancel_task(self, action: do.CancelTask) -> None:
+        row = self.draft.write_task(action.path)
+        transition = CANCEL_TRANSITION.get(row.state)
+        if transition is None:
+            raise IllegalTransition("task", row.state, "cancel")
+        self._move(row, transition)
+        row.due_at = row.failure_class = row.error = None
+        row.cause = action.cause
+        row.reported = action.reported
+
+    def _redo_task(self, action: do.RedoTask) -> None:
+        row = self.draft.write_task(action.path)
+        if row.state not in REDO_SOURCES:
+            raise IllegalTransition("task", row.state, "redo")
+        self._leave_attempt(row, "unknown" if row.cause == "unknown" else _LEFT_BY_STATE[row.state])
+        if row.disposition == "unhandled":
+            self.draft.write_run().unhandled_tasks -= 1
+        self._enter(row, TaskState.PENDING)
+        row.tries = row.losses = 0
+        row.generation = action.generation
+        row.output_attempt = row.failure_class = row.error = row.disposition = row.handled_by = row.cause = None
+        row.ready_at = None
+
+    def _leave_attempt(self, row: TaskRow, outcome: str) -> None:
+        """Write down the attempt that is left behind and begin the next."""
+        self.draft.changes.attempts.append(
+            AttemptRow(
+                path=row.path,
+                attempt=row.attempt,
+                owner=row.owner,
+                leased_at=row.leased_at,
+                ended_at=row.finished_at or self.at,
+                outcome=outcome,
+                reported=row.reported,
+                failure_class=row.failure_class,
+                error=row.error,
+            )
+        )
+        row.attempt += 1
+        row.owner = row.leased_at = None
+        row.reported = False
+
+    # --- what hangs on them
+
+    def _store_payload(self, action: do.StorePayload) -> None:
+        self.draft.changes.payloads[action.path, action.attempt, action.role] = action.data
+
+    def _schedule_timer(self, action: do.ScheduleTimer) -> None:
+        self.draft.changes.timers[action.path, action.kind, action.attempt] = action.due_at
+
+    def _cancel_timer(self, action: do.CancelTimer) -> None:
+        self.draft.changes.timers[action.path, action.kind, action.attempt] = None
+
+    def _set_token(self, action: do.SetToken) -> None:
+        row = self.draft.write_token(action.path)
+        bit = 1 << action.slot
+        if (row.live | row.dead | row.failed) & bit:
+            raise IllegalTransition("edge", f"slot {action.slot} of {action.path} has a token", "set_token")
+        setattr(row, action.token, getattr(row, action.token) | bit)
+        row.always |= bit if action.always else 0
+        if action.names:
+            row.names[str(action.slot)] = list(action.names)
+
+    def _erase_tokens(self, action: do.EraseTokens) -> None:
+        row = self.draft.write_token(action.path)
+        keep = ~sum(1 << slot for slot in action.slots)
+        row.live, row.dead, row.failed, row.always = (
+            bits & keep for bits in (row.live, row.dead, row.failed, row.always)
+        )
+        for slot in action.slots:
+            row.names.pop(str(slot), None)
+
+    def _buffer_signal(self, action: do.BufferSignal) -> None:
+        self.draft.untaken(action.name)  # what is there must be known, or the new one could be taken for the oldest
+        seq = self.draft.run.seq
+        self.draft.changes.signals[seq] = SignalRow(seq, action.name, action.payload, self.at)
+
+    def _take_signal(self, action: do.TakeSignal) -> None:
+        for row in self.draft.untaken(action.name):
+            if row.seq == action.seq:
+                self.draft.changes.signals[row.seq] = SignalRow(
+                    row.seq, row.name, row.payload, row.received_at, action.path
+                )
+                return
+        raise IllegalTransition("signal", "taken or unknown", "take")
+
+
+def _error_of(failure: Failure) -> dict[str, Json]:
+    return {
+        "type": failure.type,
+        "message": failure.message,
+        "trace": failure.trace,
+        "details": dict(failure.details or {}),
+    }
+
+
+_CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
+    do.CreateRun: Projector._create_run,
+    do.StartRun: Projector._start_run,
+    do.MarkRun: Projector._mark_run,
+    do.SetVariables: Projector._set_variables,
+    do.FinishRun: Projector._finish_run,
+    do.ReopenRun: Projector._reopen_run,
+    do.StorePayload: Projector._store_payload,
+    do.CreateTask: Projector._create_task,
+    do.SetInput: Projector._set_input,
+    do.DispatchTask: Projector._dispatch_task,
+    do.AwaitTask: Projector._await_task,
+    do.ClaimTask: Projector._claim_task,
+    do.CompleteTask: Projector._complete_task,
+    do.FailTask: Projector._fail_task,
+    do.CountFailure: Projector._count_failure,
+    do.ScheduleRetry: Projector._schedule_retry,
+    do.ReapLease: Projector._reap_lease,
+    do.CancelTask: Projector._cancel_task,
+    do.RedoTask: Projector._redo_task,
+    do.ScheduleTimer: Projector._schedule_timer,
+    do.CancelTimer: Projector._cancel_timer,
+    do.SetToken: Projector._set_token,
+    do.EraseTokens: Projector._erase_tokens,
+    do.BufferSignal: Projector._buffer_signal,
+    do.TakeSignal: Projector._take_signal,
+}

@@ -1,0 +1,149 @@
+"""What a caller can be refused. Each refusal is a class: its docstring is its message, its `reason` is on the wire.
+
+The gRPC status of each reason stands in one table in `rpc`; a test proves that none is missing.
+"""
+
+from typing import ClassVar
+
+
+class Refusal(Exception):
+    """The request was refused and nothing was changed."""
+
+    reason: ClassVar[str] = ""
+
+    def __init__(self, **metadata: str) -> None:
+        """Fill the docstring's placeholders; the same facts go out as metadata."""
+        self.metadata = metadata
+        super().__init__((self.__doc__ or "").split("\n", 1)[0].format_map(metadata))
+
+
+class RunNotFound(Refusal):
+    """There is no run {run_id} in namespace {namespace}."""
+
+    reason = "RUN_NOT_FOUND"
+
+
+class TaskNotFound(Refusal):
+    """There is no task {task_id}: acknowledge its message."""
+
+    reason = "TASK_NOT_FOUND"
+
+
+class RunClosed(Refusal):
+    """Run {run_id} is {state}: it takes no signals and cannot be cancelled; `retry` reopens it."""
+
+    reason = "RUN_CLOSED"
+
+
+class RunNotFinished(Refusal):
+    """Run {run_id} is {state}: only a finished run can be retried; cancel it first or wait for its end."""
+
+    reason = "RUN_NOT_FINISHED"
+
+
+class NodeNotFound(Refusal):
+    """Workflow {workflow} version {version} has no node {node}."""
+
+    reason = "NODE_NOT_FOUND"
+
+
+class NodeNotReached(Refusal):
+    """Node {node} was never reached in this run, so there is nothing to redo there."""
+
+    reason = "NODE_NOT_REACHED"
+
+
+class NothingToRetry(Refusal):
+    """No task of run {run_id} failed or was stopped: name the nodes to start from."""
+
+    reason = "NOTHING_TO_RETRY"
+
+
+class WorkflowNotFound(Refusal):
+    """There is no {workflow} (version {version}) in namespace {namespace}: deploy it first."""
+
+    reason = "WORKFLOW_NOT_FOUND"
+
+
+class InvalidInput(Refusal):
+    """The input does not fit the workflow's input_schema: {path}: {problem}."""
+
+    reason = "INVALID_INPUT"
+
+
+class InvalidPayload(Refusal):
+    """{field} is not acceptable JSON: {problem}."""
+
+    reason = "INVALID_PAYLOAD"
+
+
+class PayloadTooLarge(Refusal):
+    """{field} has {size} bytes; the limit is {limit}. Store it elsewhere and pass a reference."""
+
+    reason = "PAYLOAD_TOO_LARGE"
+
+
+class InvalidKey(Refusal):
+    """The idempotency key must have 1 to 200 characters and no NUL; leave it unset for none."""
+
+    reason = "INVALID_KEY"
+
+
+class InvalidRequestId(Refusal):
+    """request_id must be a UUID made before the first try, not {request_id!r}."""
+
+    reason = "INVALID_REQUEST_ID"
+
+
+class InvalidArgument(Refusal):
+    """{field} is wrong: {problem}."""
+
+    reason = "INVALID_ARGUMENT"
+
+
+class InvalidSignalName(Refusal):
+    """A signal's name must have 1 to 200 characters and no NUL."""
+
+    reason = "INVALID_SIGNAL_NAME"
+
+
+class InvalidOwner(Refusal):
+    """owner must have 1 to 200 characters and no NUL: an identity made at the start of the worker's process."""
+
+    reason = "INVALID_OWNER"
+
+
+class InvalidPageToken(Refusal):
+    """The page token is not one that this call gave out."""
+
+    reason = "INVALID_PAGE_TOKEN"
+
+
+class BatchTooLarge(Refusal):
+    """{size} items in one call; the limit is {limit}. Split the list."""
+
+    reason = "BATCH_TOO_LARGE"
+
+
+class KeyReused(Refusal):
+    """Key {key!r} was used for another start: same key, same request."""
+
+    reason = "KEY_REUSED"
+
+
+class DefinitionFaulty(Refusal):
+    """The definition has {count} fault(s); nothing was stored."""
+
+    reason = "DEFINITION_FAULTY"
+
+
+class Overloaded(Refusal):
+    """The coordinator has {backlog} requests waiting: try again later."""
+
+    reason = "OVERLOADED"
+
+
+class EventUndecidable(Refusal):
+    """The event could not be decided and was left out: {problem}. The coordinator's log has the trace."""
+
+    reason = "EVENT_UNDECIDABLE"

@@ -1,0 +1,163 @@
+"""Rows of a run as the reducer sees them: one class per table, one field per column that a decision reads or writes.
+
+Rows are changed by the projector only, and only on copies of its own.
+"""
+
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.machines import FINAL_RUN_STATES, OPEN_TASK_STATES, RunState, TaskState
+from headway.coordinator.core.plan import FailureClass, Json
+
+PayloadKey: TypeAlias = tuple[str, int, str]  # (path, attempt, "input" | "output")
+
+RUN_INPUT: PayloadKey = ("", 0, "input")
+
+
+@dataclass(slots=True)
+class RunRow:
+    """A row of `runs`."""
+
+    namespace: str
+    workflow: str
+    version: int
+    key: str | None
+    trace: str
+    created_at: datetime
+    last_event_at: datetime
+    state: RunState = RunState.PENDING
+    epoch: int = 1
+    seq: int = 0
+    vars: dict[str, Json] = field(default_factory=dict)
+    cancelling: bool = False
+    failing: bool = False
+    expired: bool = False
+    finish_path: str | None = None
+    open_tasks: int = 0
+    succeeded_tasks: int = 0
+    unhandled_tasks: int = 0
+    error: dict[str, Json] | None = None
+    output_path: str | None = None
+    output_attempt: int | None = None
+    finished_at: datetime | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """The run is over, unless it is reopened."""
+        return self.state in FINAL_RUN_STATES
+
+    @property
+    def is_stopping(self) -> bool:
+        """Nothing new may start, not even behind an always edge, and holders are told to stop."""
+        return self.cancelling or self.expired or self.finish_path is not None
+
+    @property
+    def stop_cause(self) -> str:
+        """Why what has not started is cancelled; only asked while something stops the run."""
+        if self.cancelling:
+            return "cancel"
+        if self.finish_path is not None:
+            return "finish"
+        return "deadline" if self.expired else "failure"
+
+
+@dataclass(slots=True)
+class TaskRow:
+    """A row of `tasks`."""
+
+    path: str
+    namespace: str
+    queue: str
+    handler: str
+    lease_ms: int
+    attempt_timeout_ms: int | None
+    created_at: datetime
+    state: TaskState = TaskState.PENDING
+    attempt: int = 1
+    generation: int = 1
+    tries: int = 0
+    losses: int = 0
+    input: PayloadKey | None = None
+    output_attempt: int | None = None
+    failure_class: FailureClass | None = None
+    error: dict[str, Json] | None = None
+    disposition: str | None = None
+    handled_by: int | None = None
+    cause: str | None = None
+    ready_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    due_at: datetime | None = None
+    owner: str | None = None
+    leased_at: datetime | None = None
+    lease_owner: str | None = None
+    lease_expires_at: datetime | None = None
+    grant_key: str | None = None
+    attempt_expires_at: datetime | None = None
+    sweep_at: datetime | None = None
+    reported: bool = False  # its worker reported the attempt that the row stands at
+
+    @property
+    def is_open(self) -> bool:
+        """It may still change without the run being reopened."""
+        return self.state in OPEN_TASK_STATES
+
+
+@dataclass(slots=True)
+class TokenRow:
+    """A row of `tokens`: bitmaps by incoming slot, and per failed slot the failed nodes with their handling edge."""
+
+    path: str
+    live: int = 0
+    dead: int = 0
+    failed: int = 0
+    always: int = 0
+    names: dict[str, list[tuple[str, int | None]]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SignalRow:
+    """A row of `signals`."""
+
+    seq: int
+    name: str
+    payload: Document
+    received_at: datetime
+    taken_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRow:
+    """A row of `attempts`: an attempt that was left behind."""
+
+    path: str
+    attempt: int
+    owner: str | None
+    leased_at: datetime | None
+    ended_at: datetime
+    outcome: str
+    reported: bool
+    failure_class: FailureClass | None = None
+    error: dict[str, Json] | None = None
+
+
+def _copier(cls: type[Any]) -> Any:
+    """Make a function that copies a row faster than `dataclasses.replace`: rows are copied for every event."""
+    values = attrgetter(*[item.name for item in fields(cls)])
+    return lambda row: cls(*values(row))
+
+
+copy_run = _copier(RunRow)
+copy_task = _copier(TaskRow)
+_copy_token = _copier(TokenRow)
+copy_signal = _copier(SignalRow)
+
+
+def copy_token(row: TokenRow) -> TokenRow:
+    """Copy a row of `tokens` with its map of names."""
+    copied: TokenRow = _copy_token(row)
+    copied.names = dict(row.names)
+    return copied

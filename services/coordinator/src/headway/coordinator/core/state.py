@@ -1,0 +1,207 @@
+"""What is known of one run while its events are decided: the rows loaded so far, and what a decision changes in them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.rows import (
+    AttemptRow,
+    PayloadKey,
+    RunRow,
+    SignalRow,
+    TaskRow,
+    TokenRow,
+    copy_run,
+    copy_task,
+    copy_token,
+)
+
+# ("run",) ("task", path) ("token", path) ("payload", path, attempt, role) ("attempt", path, n) ("signals", name) — and, for the rare events that
+# concern the whole run, ("open",): tasks not settled, ("unhandled",): failures that count, ("all",): tasks and tokens.
+Key: TypeAlias = tuple[str, ...] | tuple[str, str, int] | tuple[str, str, int, str]
+TimerKey: TypeAlias = tuple[str, str, int]  # (path, kind, attempt)
+
+
+class Missing(Exception):
+    """A decision reached rows that were not loaded."""
+
+    def __init__(self, keys: Iterable[Key]) -> None:
+        """Name them."""
+        self.keys = frozenset(keys)
+        super().__init__(f"not loaded: {sorted(self.keys, key=str)}")
+
+
+@dataclass(slots=True)
+class Changes:
+    """What the projector wrote: rows by key, ready to be saved. Dispatches are (path, attempt)."""
+
+    run: RunRow | None = None
+    tasks: dict[str, TaskRow] = field(default_factory=dict)
+    tokens: dict[str, TokenRow] = field(default_factory=dict)
+    payloads: dict[PayloadKey, Document] = field(default_factory=dict)
+    timers: dict[TimerKey, datetime | None] = field(default_factory=dict)  # None: delete
+    all_timers_gone: bool = False
+    signals: dict[int, SignalRow] = field(default_factory=dict)
+    attempts: list[AttemptRow] = field(default_factory=list)
+    dispatches: list[tuple[str, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class State:
+    """Rows of one run.
+
+    Attributes:
+        tasks, tokens: None: looked for, and not there.
+        signals: by name, those that nobody has taken, oldest first.
+        loaded: whole-run keys that were loaded.
+        complete: every row of the run is here; nothing is ever missing (replay, tests).
+    """
+
+    graph: Graph
+    run_id: str = ""
+    run: RunRow | None = None
+    tasks: dict[str, TaskRow | None] = field(default_factory=dict)
+    tokens: dict[str, TokenRow | None] = field(default_factory=dict)
+    payloads: dict[PayloadKey, Document] = field(default_factory=dict)
+    signals: dict[str, list[SignalRow]] = field(default_factory=dict)
+    attempts: dict[tuple[str, int], AttemptRow | None] = field(default_factory=dict)
+    loaded: set[Key] = field(default_factory=set)
+    complete: bool = False
+
+    def absorb(self, changes: Changes) -> None:
+        """Take over what a decision changed, so that the next event of the run sees it."""
+        if changes.run is not None:
+            self.run = changes.run
+        self.tasks.update(changes.tasks)
+        self.tokens.update(changes.tokens)
+        self.payloads.update(changes.payloads)
+        self.attempts.update({(left.path, left.attempt): left for left in changes.attempts})
+        for signal in changes.signals.values():
+            waiting = [kept for kept in self.signals.get(signal.name, []) if kept.seq != signal.seq]
+            if signal.taken_by is None:
+                waiting.append(signal)
+            self.signals[signal.name] = waiting
+
+
+class Draft:
+    """A state with a decision's changes laid over it. Reading what was not loaded raises Missing."""
+
+    __slots__ = ("_absent", "changes", "state")
+
+    def __init__(self, state: State) -> None:
+        """Lay nothing over it yet."""
+        self.state = state
+        self.changes = Changes()
+        self._absent: set[str] = set()
+
+    def assume_absent(self, path: str) -> None:
+        """A task that cannot be there: no need to look for it."""
+        self._absent.add(path)
+
+    @property
+    def run(self) -> RunRow:
+        """The run's row. Raises Missing when there is none: the shell looks for it first."""
+        run = self.changes.run or self.state.run
+        if run is None:
+            raise Missing([("run",)])
+        return run
+
+    def task(self, path: str) -> TaskRow | None:
+        """The task's row, or None when the node was not reached."""
+        found = self.changes.tasks.get(path)
+        if found is not None:
+            return found
+        tasks = self.state.tasks
+        if path in tasks or path in self._absent or self.state.complete or ("all",) in self.state.loaded:
+            return tasks.get(path)
+        raise Missing([("task", path)])
+
+    def token(self, path: str) -> TokenRow | None:
+        """The tokens that reached a node with several incoming edges, or None."""
+        found = self.changes.tokens.get(path)
+        if found is not None:
+            return found
+        tokens = self.state.tokens
+        if path in tokens or self.state.complete or ("all",) in self.state.loaded:
+            return tokens.get(path)
+        raise Missing([("token", path)])
+
+    def attempt(self, path: str, number: int) -> AttemptRow | None:
+        """An attempt that was left behind."""
+        if (path, number) in self.state.attempts or self.state.complete:
+            return self.state.attempts.get((path, number))
+        raise Missing([("attempt", path, number)])
+
+    def payload(self, key: PayloadKey) -> Document:
+        """A stored payload."""
+        found = self.changes.payloads.get(key) or self.state.payloads.get(key)
+        if found is None:
+            raise Missing([("payload", *key)])
+        return found
+
+    def require_payloads(self, keys: Iterable[PayloadKey]) -> None:
+        """Raise Missing once for all payloads that are not here."""
+        missing = [key for key in keys if key not in self.changes.payloads and key not in self.state.payloads]
+        if missing:
+            raise Missing([("payload", *key) for key in missing])
+
+    def require_tasks(self, paths: Iterable[str]) -> None:
+        """Raise Missing once for all tasks that were not looked for."""
+        if self.state.complete or ("all",) in self.state.loaded:
+            return
+        tasks = self.state.tasks
+        missing = [path for path in paths if path not in tasks and path not in self.changes.tasks]
+        if missing:
+            raise Missing([("task", path) for path in missing])
+
+    def untaken(self, name: str) -> list[SignalRow]:
+        """Signals of that name that nobody has taken, oldest first."""
+        loaded = self.state.signals.get(name)
+        if loaded is None:
+            if not self.state.complete:
+                raise Missing([("signals", name)])
+            loaded = []
+        changed = self.changes.signals
+        rows = [changed.get(row.seq, row) for row in loaded]
+        known = {row.seq for row in loaded}
+        rows += [row for row in changed.values() if row.name == name and row.seq not in known]
+        return [row for row in rows if row.taken_by is None]
+
+    def known_tasks(self) -> dict[str, TaskRow]:
+        """Every task row that is here."""
+        rows = {path: row for path, row in self.state.tasks.items() if row is not None}
+        rows.update(self.changes.tasks)
+        return rows
+
+    def require(self, whole: str) -> None:
+        """Raise Missing unless a whole-run key was loaded."""
+        loaded = self.state.loaded
+        if not (self.state.complete or ("all",) in loaded or (whole,) in loaded):
+            raise Missing([(whole,)])
+
+    def write_run(self) -> RunRow:
+        """The run's row, to be changed."""
+        if self.changes.run is None:
+            self.changes.run = copy_run(self.run)
+        return self.changes.run
+
+    def write_task(self, path: str) -> TaskRow:
+        """A task's row, to be changed. It must exist."""
+        row = self.changes.tasks.get(path)
+        if row is None:
+            found = self.task(path)
+            if found is None:
+                raise LookupError(path)
+            row = self.changes.tasks[path] = copy_task(found)
+        return row
+
+    def write_token(self, path: str) -> TokenRow:
+        """A token row, to be changed or made."""
+        row = self.changes.tokens.get(path)
+        if row is None:
+            found = self.token(path)
+            row = self.changes.tokens[path] = copy_token(found) if found else TokenRow(path)
+        return row

@@ -1,0 +1,255 @@
+"""One transaction of the decision lane: lock the runs, load, decide, save, commit.
+
+The loop in short:
+
+    lock the batch's runs in order, skipping those locked elsewhere; take the clock
+    load what `wants` names; until all are decided: decide, load what is needed, decide again
+    save everything set-wise; wake the relays; commit
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+import orjson
+
+from headway.coordinator import clock
+from headway.coordinator.core.admission import Answer
+from headway.coordinator.core.decide import Decision, Need, decide, wants
+from headway.coordinator.core.events import LeaseExpired, RunEvent, RunStarted
+from headway.coordinator.core.records import encode_actions, encode_event
+from headway.coordinator.core.refusals import Refusal, RunNotFound
+from headway.coordinator.core.state import Draft, Key, Missing, State
+from headway.coordinator.engine import telemetry
+from headway.coordinator.engine.lanes import Committed, Ticket
+from headway.coordinator.engine.plans import Plans
+from headway.coordinator.engine.submissions import Fire, Report, Start, Submission, TimerKey
+from headway.coordinator.store.errors import translated
+from headway.coordinator.store.loading import Held, clock as database_clock, existing_runs, load, lock_runs
+from headway.coordinator.store.pool import Connection, Pool
+from headway.coordinator.store.saving import EventRecord, Saving, StaleReport, save, save_stale_reports
+from headway.coordinator.store.timers import delete_timers, due_timers, find_requests
+
+Tickets = Sequence[Ticket[Submission]]
+
+
+class Decisions:
+    """Commits batches of submissions for one bucket."""
+
+    def __init__(self, bucket: int, pool: Pool, plans: Plans, committed: Callable[[Iterable[UUID]], None]) -> None:
+        """Serve a bucket.
+
+        Args:
+            bucket: of all runs that come here.
+            pool: of connections.
+            plans: shared by all lanes.
+            committed: told which runs have new events, after each commit.
+        """
+        self._bucket = bucket
+        self._pool = pool
+        self._plans = plans
+        self._committed = committed
+
+    async def commit(self, tickets: Tickets) -> Committed[Submission]:
+        """Decide a batch in one transaction; nothing is answered before it has committed."""
+        batch = _Batch(self._bucket, self._plans, tickets)
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                await batch.decide(connection)
+        batch.after_commit()
+        self._committed(batch.changed_runs())
+        return batch.result
+
+
+class _Batch:
+    """The tickets of one transaction, by run, and what becomes of them."""
+
+    def __init__(self, bucket: int, plans: Plans, tickets: Tickets) -> None:
+        self.result: Committed[Submission] = Committed()
+        self._bucket = bucket
+        self._plans = plans
+        self._waits = any(ticket.skipped for ticket in tickets)  # such a batch is of one run: nothing else is held
+        self._by_run: dict[UUID, deque[Ticket[Submission]]] = {}
+        for ticket in tickets:
+            self._by_run.setdefault(ticket.item.run_id, deque()).append(ticket)
+        self._savings: dict[UUID, Saving] = {}
+        self._due: set[TimerKey] = set()
+        self._meaningless: list[TimerKey] = []
+        self._stale: list[StaleReport] = []
+        self._answered: dict[tuple[UUID, UUID], object] = {}
+        self._spans: list[telemetry.OpenSpan] = []
+        self._decided: list[RunEvent] = []
+
+    async def decide(self, connection: Connection) -> None:
+        """All of the transaction but its beginning and end."""
+        await self._lock(connection)
+        now = await database_clock(connection)
+        await self._prepare(connection, now)
+        await self._decide_all(connection, now)
+        await save(connection, self._bucket, self._savings.values(), now)
+        await save_stale_reports(connection, self._bucket, self._stale, now)
+        await delete_timers(connection, self._bucket, self._meaningless)
+
+    def changed_runs(self) -> list[UUID]:
+        """Runs that have new events."""
+        return [run_id for run_id, saving in self._savings.items() if saving.events]
+
+    def after_commit(self) -> None:
+        """Count and end spans: only what is durable is told."""
+        telemetry.batch_size.record(len(self.result.outcomes), {"lane": "decisions"})
+        for span in self._spans:
+            span.end()
+        for event in self._decided:
+            telemetry.decisions.add(1, {"type": type(event).__name__})
+            if isinstance(event, LeaseExpired):
+                telemetry.leases_lost.add(1)
+        for report in self._stale:
+            telemetry.reports_stale.add(1, {"answer": report.answer})
+        for saving in self._savings.values():
+            run = saving.changes.run
+            if run is not None and run.finished_at is not None:
+                elapsed = (run.finished_at - run.created_at).total_seconds()
+                telemetry.total_time.record(elapsed, {"workflow": run.workflow, "state": run.state})
+
+    # --- lock and load
+
+    async def _lock(self, connection: Connection) -> None:
+        locked = await lock_runs(connection, self._bucket, self._by_run, wait=self._waits)
+        for run_id, run in locked.items():
+            graph = await self._plans.get(connection, (run.namespace, run.workflow, run.version))
+            state = State(graph=graph, run_id=run_id.hex, run=run)
+            self._savings[run_id] = Saving(Held(run_id, state, run.seq))
+        absent = self._by_run.keys() - locked.keys()
+        if absent:
+            there = await existing_runs(connection, self._bucket, absent)
+            for run_id in absent:
+                self._without_lock(run_id, is_there=run_id in there)
+
+    def _without_lock(self, run_id: UUID, *, is_there: bool) -> None:
+        """A run that is locked elsewhere, or not there: only a start can do with none."""
+        if is_there:
+            self.result.skipped.extend(self._by_run.pop(run_id))
+            return
+        start = next((ticket.item for ticket in self._by_run[run_id] if isinstance(ticket.item, Start)), None)
+        if start is not None:
+            state = State(graph=start.graph, run_id=run_id.hex, complete=True)
+            self._savings[run_id] = Saving(Held(run_id, state, None))
+            return
+        for ticket in self._by_run.pop(run_id):
+            refusal = RunNotFound(run_id=run_id.hex, namespace=ticket.item.namespace or "")
+            self.result.outcomes.append((ticket, refusal))
+
+    async def _prepare(self, connection: Connection, now: datetime) -> None:
+        items = [ticket.item for tickets in self._by_run.values() for ticket in tickets]
+        timers = [item.timer for item in items if isinstance(item, Fire)]
+        self._due = await due_timers(connection, self._bucket, timers, now)
+        requests = [(item.run_id, item.request_id) for item in items if item.request_id is not None]
+        self._answered.update(await find_requests(connection, self._bucket, requests))
+        wanted: dict[UUID, set[Key]] = {}
+        for run_id, tickets in self._by_run.items():
+            state = self._savings[run_id].held.state
+            if not state.complete:
+                wanted[run_id] = {
+                    key for ticket in tickets for key in wants(state.graph, ticket.item.event(now, 0.0))
+                }
+        await self._load(connection, wanted)
+
+    async def _load(self, connection: Connection, wanted: dict[UUID, set[Key]]) -> None:
+        held = {run_id: self._savings[run_id].held for run_id in wanted}
+        await load(connection, self._bucket, held, wanted)
+
+    # --- decide
+
+    async def _decide_all(self, connection: Connection, now: datetime) -> None:
+        asked: dict[UUID, frozenset[Key]] = {}
+        while self._by_run:
+            needs: dict[UUID, set[Key]] = {}
+            for run_id in list(self._by_run):
+                need = self._decide_run(run_id, now)
+                if need is None:
+                    del self._by_run[run_id]
+                elif asked.get(run_id) == need:  # it was loaded and is still missing: the database lost a row
+                    raise LookupError(f"run {run_id.hex}: rows that must exist are missing: {sorted(need, key=str)}")
+                else:
+                    needs[run_id] = set(need)
+                    asked[run_id] = need
+            if needs:
+                await self._load(connection, needs)
+
+    def _decide_run(self, run_id: UUID, now: datetime) -> frozenset[Key] | None:
+        """Decide a run's tickets in order; return what is needed for the next one, or None when all are done."""
+        tickets = self._by_run[run_id]
+        while tickets:
+            try:
+                self.result.outcomes.append((tickets[0], self._decide_one(tickets[0].item, now)))
+            except Missing as missing:
+                return missing.keys
+            except Refusal as refusal:
+                self.result.outcomes.append((tickets[0], refusal))
+            tickets.popleft()
+        return None
+
+    def _decide_one(self, item: Submission, now: datetime) -> object:
+        """Return the answer. Raises Missing, Refusal."""
+        saving = self._savings[item.run_id]
+        state = saving.held.state
+        if state.run is not None and item.namespace not in (None, state.run.namespace):
+            raise RunNotFound(run_id=item.run_id.hex, namespace=item.namespace or "")
+        if state.run is None and not isinstance(item, Start):
+            raise RunNotFound(run_id=item.run_id.hex, namespace=item.namespace or "")
+        if item.request_id is not None and (known := self._answered.get((item.run_id, item.request_id))) is not None:
+            return known
+        at = now if state.run is None else max(now, state.run.last_event_at)
+        event = item.event(at, clock.chance())
+        judged = item.judge(Draft(state), event, self._due)
+        if judged is not None:
+            self._note(item, judged)
+            return judged
+        verdict = decide(state, event)
+        if isinstance(verdict, Need):
+            raise Missing(verdict.keys)
+        self._record(saving, item, event, verdict)
+        answer = item.answer(verdict, state)
+        if item.request_id is not None and not isinstance(item, Start):
+            saving.requests.append((item.request_id, orjson.dumps(answer)))
+            self._answered[item.run_id, item.request_id] = answer
+        return answer
+
+    def _note(self, item: Submission, judged: object) -> None:
+        """What is worth keeping of something that changed nothing."""
+        if isinstance(item, Report) and judged is not Answer.DUPLICATE:
+            self._stale.append(
+                StaleReport(
+                    run_id=item.run_id, path=item.path, attempt=item.attempt, owner=item.owner, answer=str(judged)
+                )
+            )
+        elif isinstance(item, Fire) and item.timer in self._due:
+            self._meaningless.append(item.timer)
+
+    def _record(self, saving: Saving, item: Submission, event: RunEvent, decision: Decision) -> None:
+        state = saving.held.state
+        state.absorb(decision.changes)
+        saving.add(decision.changes)
+        run = state.run
+        if run is None:
+            raise LookupError("a decision without a run")
+        parent = event.trace if isinstance(event, RunStarted) else item.trace or run.trace
+        name = type(event).__name__
+        span = telemetry.begin(f"decision {name}", parent, **{"headway.run_id": state.run_id, "headway.seq": run.seq})
+        self._spans.append(span)
+        self._decided.append(event)
+        saving.events.append(
+            EventRecord(
+                seq=run.seq,
+                type=name,
+                at=event.at,
+                path=getattr(event, "path", ""),
+                attempt=getattr(event, "attempt", 0),
+                event=encode_event(event),
+                actions=encode_actions(decision.actions),
+            )
+        )
+        saving.dispatches.extend(
+            (clock.new_uuid(), path, attempt, span.traceparent) for path, attempt in decision.changes.dispatches
+        )

@@ -1,0 +1,237 @@
+"""The coordinator's shell: routes what is asked to its bucket's lanes, and runs the lanes.
+
+It may loop, wait, retry and translate; it may not choose: what an event means is `core`'s.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+from uuid import UUID
+
+from headway.coordinator import clock
+from headway.coordinator.core.refusals import KeyReused
+from headway.coordinator.engine import telemetry
+from headway.coordinator.engine.deciding import Decisions
+from headway.coordinator.engine.lanes import Lane
+from headway.coordinator.engine.leasing import LeaseAsk, Leases, RenewAsk, Renewals
+from headway.coordinator.engine.plans import Plans
+from headway.coordinator.engine.submissions import Submission
+from headway.coordinator.ids import bucket_of, key_bucket, run_id_in
+from headway.coordinator.store.errors import StoreUnavailable, translated
+from headway.coordinator.store.pool import Pool
+from headway.coordinator.store.saving import save_dispatches
+from headway.coordinator.store.statements import SQL
+
+SETTINGS_SECONDS = 5.0  # how old live settings and gauges may be
+SWEEP_PAGE = 1_000
+Item = TypeVar("Item", Submission, LeaseAsk, RenewAsk)
+_log = logging.getLogger(__name__)
+
+
+class Watchers:
+    """Tells those who watch a run in this process that it may have new events; others' commits are polled for."""
+
+    def __init__(self) -> None:
+        """Begin with nobody watching."""
+        self._events: dict[UUID, set[asyncio.Event]] = {}
+
+    def add(self, run_id: UUID) -> asyncio.Event:
+        """Watch a run; the event is set after each commit that concerns it."""
+        event = asyncio.Event()
+        self._events.setdefault(run_id, set()).add(event)
+        return event
+
+    def remove(self, run_id: UUID, event: asyncio.Event) -> None:
+        """Watch it no more."""
+        watching = self._events.get(run_id, set())
+        watching.discard(event)
+        if not watching:
+            self._events.pop(run_id, None)
+
+    def tell(self, run_ids: Iterable[UUID]) -> None:
+        """These runs have new events."""
+        if self._events:
+            for run_id in run_ids:
+                for event in self._events.get(run_id, ()):
+                    event.set()
+
+
+class Engine:
+    """All lanes of one coordinator process. `start` in a running loop, `stop` at the end."""
+
+    def __init__(self, pool: Pool) -> None:
+        """Serve with a pool of connections."""
+        self.pool = pool
+        self.plans = Plans()
+        self.watchers = Watchers()
+        self.run_buckets = 1
+        self._ready = 0
+        self._decisions: dict[int, Lane[Submission]] = {}
+        self._leases: dict[int, Lane[LeaseAsk]] = {}
+        self._renewals: dict[int, Lane[RenewAsk]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Read the live settings and begin to keep them fresh."""
+        await self._refresh()
+        self._spawn(self._keep_fresh(), "settings")
+        telemetry.watch_ready_tasks(lambda: self._ready)
+
+    async def stop(self) -> None:
+        """Stop the lanes; what they have not committed is rolled back by the database."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def backlog(self) -> int:
+        """Items that wait in all lanes."""
+        lanes: Iterable[Lane[Any]] = (*self._decisions.values(), *self._leases.values(), *self._renewals.values())
+        return sum(lane.backlog for lane in lanes)
+
+    async def submit(self, items: Sequence[Submission]) -> list[Any]:
+        """Decide; an answer or an exception for each, in order. Raises Overloaded when nothing was queued."""
+        return await self._route(items, self._decisions, self._decision_lane)
+
+    async def lease(self, items: Sequence[LeaseAsk]) -> list[Any]:
+        """Lease; as `submit`."""
+        return await self._route(items, self._leases, self._lease_lane)
+
+    async def renew(self, items: Sequence[RenewAsk]) -> list[Any]:
+        """Renew; as `submit`."""
+        return await self._route(items, self._renewals, self._renewal_lane)
+
+    async def new_run_id(self, request_id: UUID, namespace: str, key: str | None, digest: str) -> UUID:
+        """The id of a run that is to be started: the same for the same request, or the same key.
+
+        Raises:
+            KeyReused: the key was used for another request.
+            StoreUnavailable: the database does not answer.
+        """
+        ready_made = run_id_in(int.from_bytes(request_id.bytes[12:], "big") % self.run_buckets, request_id)
+        if key is None:
+            return ready_made
+        bucket = key_bucket(namespace, key)
+        with translated():
+            async with self.pool.acquire() as connection:
+                await connection.execute(SQL["claim_start_key"], bucket, namespace, key, ready_made, digest)
+                record = await connection.fetchrow(SQL["find_start_key"], bucket, namespace, key)
+        if record is None:
+            raise StoreUnavailable("the claimed key was not there")
+        if record["digest"] != digest:
+            raise KeyReused(key=key)
+        claimed: UUID = record["run_id"]
+        return claimed
+
+    async def sweep_lost(self) -> int:
+        """Dispatch all READY tasks again: the broker lost everything. Returns how many."""
+        count = 0
+        for bucket in await self._buckets():
+            last: tuple[UUID, str] | None = (UUID(int=0), "")
+            while last is not None:
+                last, swept = await self._sweep_page(bucket, "sweep_lost", *last, SWEEP_PAGE)
+                count += swept
+        return count
+
+    async def sweep_aged(self, queues: Sequence[tuple[str, str, timedelta]]) -> tuple[int, bool]:
+        """Dispatch READY tasks again whose dispatch seems lost, a page per bucket.
+
+        Args:
+            queues: (namespace, queue, delivered age): all that was published longer ago has been read.
+
+        Returns:
+            How many, and whether more may wait.
+        """
+        count, more = 0, False
+        for bucket in await self._buckets():
+            with translated():
+                async with self.pool.acquire() as connection:
+                    now = await connection.fetchval(SQL["clock"])
+            columns = [list(column) for column in zip(*((n, q, now - age) for n, q, age in queues), strict=True)]
+            _, swept = await self._sweep_page(bucket, "sweep_aged", now, SWEEP_PAGE, *columns)
+            count += swept
+            more = more or swept == SWEEP_PAGE
+        return count, more
+
+    async def _sweep_page(self, bucket: int, statement: str, *arguments: Any) -> tuple[tuple[UUID, str] | None, int]:
+        with translated():
+            async with self.pool.acquire() as connection, connection.transaction():
+                records = await connection.fetch(SQL[statement], bucket, *arguments)
+                if not records:
+                    return None, 0
+                now = await connection.fetchval(SQL["clock"])
+                keys = [(r["run_id"], r["path"], r["attempt"]) for r in records]
+                await connection.execute(
+                    SQL["set_swept"], bucket, now, *[list(column) for column in zip(*keys, strict=True)]
+                )
+                rows = [
+                    (clock.new_uuid(), r["run_id"], r["namespace"], r["path"], r["attempt"], r["queue"], r["handler"],
+                     r["trace"])
+                    for r in records
+                ]  # fmt: skip
+                await save_dispatches(connection, bucket, now, rows)
+        return (records[-1]["run_id"], records[-1]["path"]), len(records)
+
+    # --- lanes
+
+    async def _route(
+        self, items: Sequence[Item], lanes: dict[int, Lane[Item]], make: Callable[[int], Lane[Item]]
+    ) -> list[Any]:
+        """Split by bucket, wait for all, put the results back in order."""
+        places: dict[int, list[int]] = {}
+        for place, item in enumerate(items):
+            places.setdefault(bucket_of(item.run_id), []).append(place)
+        calls = []
+        for bucket, at in places.items():
+            lane = lanes.get(bucket)
+            if lane is None:
+                lane = lanes[bucket] = make(bucket)
+                self._spawn(lane.run(), lane.name)
+            calls.append((at, lane.submit([items[place] for place in at])))
+        results: list[Any] = [None] * len(items)
+        for at, call in calls:
+            for place, result in zip(at, await call, strict=True):
+                results[place] = result
+        return results
+
+    def _decision_lane(self, bucket: int) -> Lane[Submission]:
+        decisions = Decisions(bucket, self.pool, self.plans, self.watchers.tell)
+        return Lane(f"decisions-{bucket}", decisions.commit, group=lambda item: item.run_id)
+
+    def _lease_lane(self, bucket: int) -> Lane[LeaseAsk]:
+        return Lane(f"leases-{bucket}", Leases(bucket, self.pool).commit, group=lambda item: item.run_id)
+
+    def _renewal_lane(self, bucket: int) -> Lane[RenewAsk]:
+        return Lane(f"renewals-{bucket}", Renewals(bucket, self.pool).commit, group=lambda item: item.run_id)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+
+    # --- live settings and gauges
+
+    async def _buckets(self) -> list[int]:
+        with translated():
+            async with self.pool.acquire() as connection:
+                return [record["bucket"] for record in await connection.fetch(SQL["list_buckets"])]
+
+    async def _refresh(self) -> None:
+        with translated():
+            async with self.pool.acquire() as connection:
+                wanted = int(await connection.fetchval(SQL["get_setting"], "run_buckets"))
+                for bucket in range(wanted):
+                    if bucket >= self.run_buckets:
+                        await connection.execute(SQL["add_bucket"], bucket)
+                buckets = [record["bucket"] for record in await connection.fetch(SQL["list_buckets"])]
+                self._ready = sum([await connection.fetchval(SQL["ready_tasks"], bucket) for bucket in buckets])
+        self.run_buckets = wanted
+
+    async def _keep_fresh(self) -> None:
+        while True:
+            await asyncio.sleep(SETTINGS_SECONDS)
+            try:
+                await self._refresh()
+            except StoreUnavailable as error:
+                _log.warning("live settings were not read: %s", error)

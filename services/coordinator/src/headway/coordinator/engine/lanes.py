@@ -1,0 +1,152 @@
+"""Group commit: whatever has queued while the last transaction ran goes into the next one.
+
+There is no timer and no minimum: an idle lane serves a single item at once, a busy one serves many together. One lane
+is one bucket's stream of transactions of one kind.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from headway.coordinator.core.refusals import EventUndecidable, Overloaded
+from headway.coordinator.store.errors import StoreConflict, StoreUnavailable
+
+BATCH = 256  # items in one transaction
+BACKLOG = 20_000  # items that may wait; more are refused
+CONFLICT_TRIES = 5  # of a single item, before it is given up as unavailable
+_log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+
+
+class Call:
+    """Items that came together and are answered together."""
+
+    __slots__ = ("_missing", "done", "results")
+
+    def __init__(self, size: int) -> None:
+        """Expect `size` results."""
+        self.results: list[Any] = [None] * size
+        self._missing = size
+        self.done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+
+    def settle(self, index: int, result: object) -> None:
+        """Take one result, or the exception that stands for it."""
+        self.results[index] = result
+        self._missing -= 1
+        if not self._missing and not self.done.done():
+            self.done.set_result(self.results)
+
+
+@dataclass(slots=True, eq=False)
+class Ticket(Generic[Item]):
+    """One item in a lane. `skipped`: its run was locked elsewhere; it comes again, and waits for the lock."""
+
+    item: Item
+    call: Call
+    index: int
+    skipped: bool = False
+
+    def settle(self, result: object) -> None:
+        """Answer the item."""
+        self.call.settle(self.index, result)
+
+
+@dataclass(slots=True)
+class Committed(Generic[Item]):
+    """What a transaction made of its tickets."""
+
+    outcomes: list[tuple[Ticket[Item], object]] = field(default_factory=list)
+    skipped: list[Ticket[Item]] = field(default_factory=list)
+
+
+Commit = Callable[[Sequence[Ticket[Item]]], Awaitable[Committed[Item]]]
+
+
+class Lane(Generic[Item]):
+    """A queue and the loop that empties it, transaction by transaction."""
+
+    def __init__(self, name: str, commit: Commit[Item], *, group: Callable[[Item], object]) -> None:
+        """Make a lane; `run` starts it.
+
+        Args:
+            name: for logs.
+            commit: one transaction for some tickets; settles nothing itself.
+            group: what a skipped item waits for: items of one group that were skipped are retried together, alone.
+        """
+        self.name = name
+        self._commit = commit
+        self._group = group
+        self._queue: deque[Ticket[Item]] = deque()
+        self._skipped: deque[Ticket[Item]] = deque()
+        self._woken = asyncio.Event()
+
+    def submit(self, items: Sequence[Item]) -> "asyncio.Future[list[Any]]":
+        """Queue items; the future gives a result or an exception for each, in order.
+
+        Raises:
+            Overloaded: too many wait; nothing was queued.
+        """
+        if len(self._queue) + len(items) > BACKLOG:
+            raise Overloaded(backlog=str(len(self._queue)))
+        call = Call(len(items))
+        self._queue.extend(Ticket(item, call, index) for index, item in enumerate(items))
+        self._woken.set()
+        return call.done
+
+    @property
+    def backlog(self) -> int:
+        """Items that wait."""
+        return len(self._queue) + len(self._skipped)
+
+    async def run(self) -> None:
+        """Serve for ever; cancel to stop. What waits then is never answered: its callers are gone or will repeat."""
+        while True:
+            await self._woken.wait()
+            while batch := self._take():
+                await self._serve(batch)
+            self._woken.clear()
+            if self._queue or self._skipped:
+                self._woken.set()
+
+    def _take(self) -> list[Ticket[Item]]:
+        if self._skipped:
+            group = self._group(self._skipped[0].item)
+            batch = [ticket for ticket in self._skipped if self._group(ticket.item) == group]
+            self._skipped = deque(ticket for ticket in self._skipped if self._group(ticket.item) != group)
+            return batch
+        return [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+
+    async def _serve(self, batch: Sequence[Ticket[Item]], tries: int = 1) -> None:
+        """Commit a batch; one that fails is bisected, so that a bad item harms only itself."""
+        try:
+            committed = await self._commit(batch)
+        except StoreUnavailable as error:
+            _log.warning("lane %s: %s", self.name, error)
+            for ticket in batch:
+                ticket.settle(error)
+        except Exception as error:  # the loop's one broad catch: a poisoned batch must not end the lane
+            await self._bisect(batch, error, tries)
+        else:
+            for ticket, outcome in committed.outcomes:
+                ticket.settle(outcome)
+            for ticket in committed.skipped:
+                ticket.skipped = True
+                self._skipped.append(ticket)
+
+    async def _bisect(self, batch: Sequence[Ticket[Item]], error: Exception, tries: int) -> None:
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            _log.warning("lane %s: a batch of %d failed and is bisected: %s", self.name, len(batch), error)
+            await self._serve(batch[:middle])
+            await self._serve(batch[middle:])
+        elif isinstance(error, StoreConflict) and tries < CONFLICT_TRIES:
+            await self._serve(batch, tries + 1)
+        elif isinstance(error, StoreConflict):
+            batch[0].settle(StoreUnavailable(str(error)))
+        else:
+            _log.error("lane %s: item left out: %r", self.name, batch[0].item, exc_info=error)
+            batch[0].settle(EventUndecidable(problem=f"{type(error).__name__}: {error}"))

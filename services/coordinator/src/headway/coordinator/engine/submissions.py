@@ -1,0 +1,282 @@
+"""What can be asked of a run, as the decision lane takes it: each becomes an event, or is answered without one."""
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+from uuid import UUID
+
+from headway.coordinator.core.actions import ReopenRun
+from headway.coordinator.core.admission import Answer, lease_has_expired, report_answer, timer_applies
+from headway.coordinator.core.decide import Decision
+from headway.coordinator.core.decide.redo import plan_redo
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.events import (
+    Failure,
+    LeaseExpired,
+    LeaseReleased,
+    NodeCancelled,
+    NodeCompleted,
+    NodeFailed,
+    RunCancelled,
+    RunEvent,
+    RunRetried,
+    RunStarted,
+    SignalReceived,
+    TimerFired,
+)
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.refusals import RunNotFinished, TaskNotFound
+from headway.coordinator.core.state import Draft, State
+
+TimerKey: TypeAlias = tuple[UUID, str, str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What all have.
+
+    Attributes:
+        run_id: whose lock it needs.
+        trace: W3C traceparent of what caused it; empty: the run's own.
+        request_id: of a mutation: answered as the first time when it was applied before.
+        namespace: the run must be in it; None: the caller knows the run from us.
+    """
+
+    run_id: UUID
+    trace: str = ""
+    request_id: UUID | None = None
+    namespace: str | None = None
+
+    def event(self, at: datetime, chance: float) -> RunEvent:
+        """The event that it becomes."""
+        raise NotImplementedError
+
+    def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
+        """Answer without an event, or None: decide. Raises Missing when it needs rows, Refusal."""
+        return None
+
+    def answer(self, decision: Decision, state: State) -> object:
+        """What to answer after the decision."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start(Submission):
+    """Start a run. Answers True when it existed."""
+
+    graph: Graph
+    workflow: str
+    version: int
+    key: str | None
+    run_trace: str
+    input: Document
+    in_namespace: str
+
+    def event(self, at: datetime, chance: float) -> RunEvent:
+        """RunStarted."""
+        return RunStarted(
+            at=at,
+            chance=chance,
+            namespace=self.in_namespace,
+            workflow=self.workflow,
+            version=self.version,
+            key=self.key,
+            trace=self.run_trace,
+            input=self.input,
+        )
+
+    def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
+        """True when the run is there already."""
+        return True if draft.state.run is not None else None
+
+    def answer(self, decision: Decision, state: State) -> object:
+        """False: it did not exist."""
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(Submission):
+    """End an attempt. Answers an Answer."""
+
+    path: str
+    attempt: int
+    owner: str
+
+    def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
+        """The answer, unless it is ACCEPTED."""
+        task = draft.task(self.path)
+        if task is None:
+            raise TaskNotFound(task_id=f"{self.run_id.hex}:{self.path}")
+        left = draft.attempt(self.path, self.attempt) if self.attempt < task.attempt else None
+        answer = report_answer(draft.run, task, left, attempt=self.attempt, owner=self.owner)
+        return None if answer is Answer.ACCEPTED else answer
+
+    def answer(self, decision: Decision, state: State) -> object:
+        """ACCEPTED."""
+        return Answer.ACCEPTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSucceeded(Report):
+    """The handler returned."""
+
+    output: Document
+
+    def event(self, at: datetime, chance: float) -> RunEvent:
+        """NodeCompleted."""
+        return NodeCompleted(
+            at=at, chance=chance, path=self.path, attempt=self.attempt, owner=self.owner, output=self.output
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFailed(Report):
+    """The handler failed."""
+
+    failure: Failure
+    final: bool
+
+    def event(self, at: datetime, chance: float) -> RunEvent:
+        """NodeFailed."""
+        return NodeFailed(
+            at=at,
+            chance=chance,
+            path=self.path,
+            attempt=self.attempt,
+            owner=self.owner,
+            failure=self.failure,
+            final=self.final,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportCancelled(Report):
+    """The handler was stopped."""
+
+    def event(self, at: datetime, chance: float) -> RunEvent:
+        """NodeCancelled."""
+        return NodeCancelled(at=at, chance=chance, path=self.path, attempt=self.attempt, owner=self.owner)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportReleased(Report):
+    """The attempt is given back."""
+
+    def event(self, at: datetime, chance: float) -> RunEvent:
+        """LeaseReleased."""
+        return LeaseReleased(at=at, chance=chance, path=self.path, attempt=self.attempt, owner=self.owner)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expire(Submission):
+    """A lease seems to have expired. Answers True when that was so."""
+
+    path: str
+    attempt: int
+
+    def event(self, at: datetime, chance: float) -> RunEvent:
+        """LeaseExpired."""
+        return LeaseExpired(at=at, chance=chance, path=self.path, attempt=self.attempt)
+
+    def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
+        """False when the row says otherwise, under its lock."""
+        applies = isinstance(event, LeaseExpired) and lease_has_expired(draft.task(self.path), event)
+        return None if applies else False
+
+    def answer(self, decision: Decision, state: State) -> object:
+        """True: it was reaped."""
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fire(Submission):
+    """A timer seems to be due. Answers True when it was and meant something."""
+
+    path: str
+    kind: str
+    attempt: int
+
+    @property
+    def timer(self) -> TimerKey:
+        """The timer's key."""
+        return (self.run_id, self.path, self.kind, self.attempt)
+
+    def event(self, at: datetime, chance: float) -> RunEvent:
+        """TimerFired."""
+        return TimerFired(at=at, chance=chance, path=self.path, kind=self.kind, attempt=self.attempt)
+
+    def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
+        """False when its row is gone or not due, or when it means nothing any more."""
+        if self.timer not in due or not isinstance(event, TimerFired):
+            return False
+        task = draft.task(self.path) if self.path else None
+        return None if timer_applies(draft.run, task, event) else False
+
+    def answer(self, decision: Decision, state: State) -> object:
+        """True: it fired."""
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal(Submission):
+    """An outside event. Answers {"seq"}."""
+
+    name: str
+    payload: Document
+
+    def event(self, at: datetime, chance: float) -> RunEvent:
+        """SignalReceived."""
+        return SignalReceived(at=at, chance=chance, name=self.name, payload=self.payload)
+
+    def answer(self, decision: Decision, state: State) -> object:
+        """Where it stands in the history."""
+        return {"seq": state.run.seq if state.run else 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel(Submission):
+    """Stop the run. Answers {"state"}."""
+
+    reason: str
+    grace_ms: int
+
+    def event(self, at: datetime, chance: float) -> RunEvent:
+        """RunCancelled."""
+        return RunCancelled(at=at, chance=chance, reason=self.reason, grace_ms=self.grace_ms)
+
+    def answer(self, decision: Decision, state: State) -> object:
+        """Where the run stands now."""
+        return {"state": str(state.run.state) if state.run else ""}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry(Submission):
+    """Reopen the run. Answers {"chosen", "reset", "kept", "epoch"}."""
+
+    chosen: tuple[str, ...]
+    render_inputs: bool
+    dry_run: bool
+
+    def event(self, at: datetime, chance: float) -> RunEvent:
+        """RunRetried."""
+        return RunRetried(at=at, chance=chance, chosen=self.chosen, render_inputs=self.render_inputs)
+
+    def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
+        """A dry run is answered without an event."""
+        if not draft.run.is_final:
+            raise RunNotFinished(run_id=self.run_id.hex, state=draft.run.state)
+        plan = plan_redo(draft, draft.state.graph, self.chosen)
+        if not self.dry_run:
+            return None
+        return _redone(plan.starts, plan.reset, plan.kept, draft.run.epoch + 1)
+
+    def answer(self, decision: Decision, state: State) -> object:
+        """What is redone: the order to reopen names it."""
+        opened = next(action for action in decision.actions if isinstance(action, ReopenRun))
+        return _redone(opened.chosen, opened.reset, opened.kept, state.run.epoch if state.run else 0)
+
+
+def _redone(chosen: Iterable[str], reset: Iterable[str], kept: Iterable[str], epoch: int) -> dict[str, object]:
+    return {"chosen": list(chosen), "reset": list(reset), "kept": list(kept), "epoch": epoch}

@@ -1,0 +1,72 @@
+"""DefinitionsService: check and deploy workflows."""
+
+from typing import Any
+
+from headway.api.definitions.v1 import definitions_pb2 as pb
+from headway.api.definitions.v1 import definitions_pb2_grpc
+from headway.coordinator.core.refusals import InvalidArgument, PayloadTooLarge
+from headway.coordinator.engine.definitions import Definitions
+from headway.coordinator.rpc import messages
+from headway.coordinator.rpc.refusing import refusing
+from headway.coordinator.rpc.requests import namespace_of, short_text
+
+SOURCE_LIMIT = 1 << 20  # bytes
+
+
+class DefinitionsService(definitions_pb2_grpc.DefinitionsServiceServicer):
+    """What those who write workflows call."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        """Ask the engine's room for it."""
+        self._definitions = definitions
+
+    @refusing
+    async def Check(self, request: pb.CheckRequest, context: Any) -> pb.CheckResponse:  # noqa: N802 - the RPC's name
+        """Compile, and say what is wrong."""
+        result = await self._definitions.check(_source(request.source))
+        workflow = result.plan.workflow if result.plan is not None else ""
+        return pb.CheckResponse(workflow=workflow, faults=[messages.fault(fault) for fault in result.faults])
+
+    @refusing
+    async def Deploy(self, request: pb.DeployRequest, context: Any) -> pb.DeployResponse:  # noqa: N802
+        """Store and deploy."""
+        deployed = await self._definitions.deploy(namespace_of(request.namespace), _source(request.source))
+        return pb.DeployResponse(
+            workflow=deployed.workflow,
+            version=deployed.version,
+            changed=deployed.changed,
+            warnings=[messages.fault(fault) for fault in deployed.warnings],
+        )
+
+    @refusing
+    async def Get(self, request: pb.GetRequest, context: Any) -> pb.GetResponse:  # noqa: N802
+        """One version."""
+        workflow = short_text(request.workflow, "workflow")
+        record = await self._definitions.get(namespace_of(request.namespace), workflow, request.version)
+        return pb.GetResponse(definition=messages.definition(record))
+
+    @refusing
+    async def List(self, request: pb.ListRequest, context: Any) -> pb.ListResponse:  # noqa: N802
+        """All versions."""
+        records = await self._definitions.list(namespace_of(request.namespace), request.workflow)
+        return pb.ListResponse(definitions=[messages.definition(record) for record in records])
+
+    @refusing
+    async def SetDeployedVersion(  # noqa: N802
+        self, request: pb.SetDeployedVersionRequest, context: Any
+    ) -> pb.SetDeployedVersionResponse:
+        """Roll back, or forward."""
+        if request.version < 1:
+            raise InvalidArgument(field="version", problem="it must be a stored version, from 1")
+        workflow = short_text(request.workflow, "workflow")
+        record = await self._definitions.set_deployed(namespace_of(request.namespace), workflow, request.version)
+        return pb.SetDeployedVersionResponse(definition=messages.definition(record))
+
+
+def _source(text: str) -> str:
+    size = len(text.encode())
+    if size > SOURCE_LIMIT:
+        raise PayloadTooLarge(field="source", size=str(size), limit=str(SOURCE_LIMIT))
+    if "\x00" in text:
+        raise InvalidArgument(field="source", problem="it has a NUL character; YAML is text")
+    return text

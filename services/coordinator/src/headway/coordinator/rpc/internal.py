@@ -1,0 +1,133 @@
+"""What only the other services call: timers that are due, hand-overs, sweeps."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from headway.api.events.v1 import events_pb2, events_pb2_grpc
+from headway.api.outbox.v1 import outbox_pb2, outbox_pb2_grpc
+from headway.api.timers.v1 import timers_pb2, timers_pb2_grpc
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.refusals import BatchTooLarge, Overloaded, RunClosed, RunNotFound
+from headway.coordinator.engine.engine import Engine
+from headway.coordinator.engine.submissions import Expire, Fire, Signal, Submission
+from headway.coordinator.ids import MalformedId, parse_run_id
+from headway.coordinator.rpc.refusing import refusing
+from headway.coordinator.store.errors import StoreUnavailable
+
+ITEMS = 1_000
+_log = logging.getLogger(__name__)
+
+
+class TimersService(timers_pb2_grpc.TimersServiceServicer):
+    """What the timers service calls."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Ask the engine."""
+        self._engine = engine
+
+    @refusing
+    async def Fire(self, request: timers_pb2.FireRequest, context: Any) -> timers_pb2.FireResponse:  # noqa: N802
+        """Decide what is due."""
+        _check_size(len(request.timers) + len(request.leases))
+        items: list[Submission | None] = [_timer(timer) for timer in request.timers]
+        items += [_lease(lease) for lease in request.leases]
+        answers = await _ask(self._engine, items)
+        return timers_pb2.FireResponse(answers=[_fire_answer(answer) for answer in answers])
+
+
+class EventsService(events_pb2_grpc.EventsServiceServicer):
+    """What the relay calls with hand-overs."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Ask the engine."""
+        self._engine = engine
+
+    @refusing
+    async def Deliver(self, request: events_pb2.DeliverRequest, context: Any) -> events_pb2.DeliverResponse:  # noqa: N802
+        """Apply each once."""
+        _check_size(len(request.handovers))
+        answers = await _ask(self._engine, [_handover(handover) for handover in request.handovers])
+        return events_pb2.DeliverResponse(answers=[_deliver_answer(answer) for answer in answers])
+
+
+class OutboxService(outbox_pb2_grpc.OutboxServiceServicer):
+    """What the relay calls when dispatches may be lost."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Ask the engine."""
+        self._engine = engine
+
+    @refusing
+    async def Sweep(self, request: outbox_pb2.SweepRequest, context: Any) -> outbox_pb2.SweepResponse:  # noqa: N802
+        """Dispatch again."""
+        if request.broker_lost:
+            return outbox_pb2.SweepResponse(dispatched=await self._engine.sweep_lost())
+        queues = [(item.namespace, item.queue, item.delivered_age.ToTimedelta()) for item in request.queues]
+        dispatched, more = await self._engine.sweep_aged(queues) if queues else (0, False)
+        return outbox_pb2.SweepResponse(dispatched=dispatched, more=more)
+
+
+def _check_size(size: int) -> None:
+    if size > ITEMS:
+        raise BatchTooLarge(size=str(size), limit=str(ITEMS))
+
+
+async def _ask(engine: Engine, items: Sequence[Submission | None]) -> list[object]:
+    """Submit what could be read; None stands for what could not."""
+    answers: list[object] = [None] * len(items)
+    good = [(place, item) for place, item in enumerate(items) if item is not None]
+    for (place, _), answer in zip(good, await engine.submit([item for _, item in good]), strict=True):
+        if isinstance(answer, StoreUnavailable | Overloaded):
+            raise answer
+        answers[place] = answer
+    return answers
+
+
+def _timer(timer: timers_pb2.Timer) -> Fire | None:
+    try:
+        run_id = parse_run_id(timer.run_id)
+    except MalformedId:
+        return None
+    return Fire(run_id=run_id, path=timer.path, kind=timer.kind, attempt=timer.attempt)
+
+
+def _lease(lease: timers_pb2.ExpiredLease) -> Expire | None:
+    try:
+        run_id = parse_run_id(lease.run_id)
+    except MalformedId:
+        return None
+    return Expire(run_id=run_id, path=lease.path, attempt=lease.attempt)
+
+
+def _fire_answer(answer: object) -> timers_pb2.FireAnswer:
+    if answer is True:
+        return timers_pb2.FIRE_ANSWER_FIRED
+    if answer is False or isinstance(answer, RunNotFound):
+        return timers_pb2.FIRE_ANSWER_STALE
+    return timers_pb2.FIRE_ANSWER_FAILED
+
+
+def _handover(handover: events_pb2.Handover) -> Signal | None:
+    try:
+        fields = orjson.loads(handover.event)
+        return Signal(
+            run_id=parse_run_id(handover.run_id),
+            request_id=UUID(handover.request_id),
+            name=fields["name"],
+            payload=Document.of(fields["payload"]),
+        )
+    except (MalformedId, ValueError, KeyError, TypeError):
+        _log.exception("a hand-over of type %s cannot be read", handover.type)
+        return None
+
+
+def _deliver_answer(answer: object) -> events_pb2.DeliverAnswer:
+    if isinstance(answer, dict):
+        return events_pb2.DELIVER_ANSWER_APPLIED
+    if isinstance(answer, RunClosed | RunNotFound):
+        return events_pb2.DELIVER_ANSWER_RUN_CLOSED
+    return events_pb2.DELIVER_ANSWER_FAILED

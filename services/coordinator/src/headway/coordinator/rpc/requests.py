@@ -1,0 +1,41 @@
+"""Reads what requests have in common: namespaces, ids, texts; bad ones become refusals that name the field."""
+
+from uuid import UUID
+
+from headway.coordinator.core.refusals import InvalidArgument, InvalidRequestId, RunNotFound
+from headway.coordinator.ids import MalformedId, parse_run_id
+
+TEXT_LIMIT = 200  # characters of names and keys
+
+
+def namespace_of(text: str) -> str:
+    """The namespace; empty: default. Raises InvalidArgument."""
+    return short_text(text or "default", "namespace")
+
+
+def short_text(text: str, field: str) -> str:
+    """A name or key. Raises InvalidArgument."""
+    if not is_short(text):
+        raise InvalidArgument(field=field, problem=f"it must have 1 to {TEXT_LIMIT} characters and no NUL")
+    return text
+
+
+def is_short(text: str) -> bool:
+    """True for 1 to 200 characters without NUL."""
+    return 0 < len(text) <= TEXT_LIMIT and "\x00" not in text
+
+
+def run_id_of(text: str, namespace: str) -> UUID:
+    """The run id; one that we never gave out names no run. Raises RunNotFound."""
+    try:
+        return parse_run_id(text)
+    except MalformedId as error:
+        raise RunNotFound(run_id=text[:TEXT_LIMIT], namespace=namespace) from error
+
+
+def request_id_of(text: str) -> UUID:
+    """The request id. Raises InvalidRequestId."""
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise InvalidRequestId(request_id=text[:TEXT_LIMIT]) from error

@@ -1,0 +1,220 @@
+"""TasksService: Lease, Renew and Report for workers. Items are judged one by one; a call never fails for one of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from headway.api.tasks.v1 import tasks_pb2 as pb
+from headway.api.tasks.v1 import tasks_pb2_grpc
+from headway.coordinator.core.admission import Answer
+from headway.coordinator.core.events import Failure
+from headway.coordinator.core.payloads import accept, accept_object, storable_text
+from headway.coordinator.core.plan import FailureClass
+from headway.coordinator.core.refusals import (
+    BatchTooLarge,
+    InvalidArgument,
+    InvalidOwner,
+    Overloaded,
+    Refusal,
+    TaskNotFound,
+)
+from headway.coordinator.engine.engine import Engine
+from headway.coordinator.engine.leasing import Granted, LeaseAsk, RenewAsk, Renewed
+from headway.coordinator.engine.submissions import (
+    Report,
+    ReportCancelled,
+    ReportFailed,
+    ReportReleased,
+    ReportSucceeded,
+)
+from headway.coordinator.ids import MalformedId, parse_task_id
+from headway.coordinator.rpc.refusing import item_refusal, refusing
+from headway.coordinator.rpc.requests import is_short
+from headway.coordinator.store.errors import StoreUnavailable
+
+ITEMS = 256
+GRANT_KEY_LIMIT = 100
+TRACE_LIMIT = 16 * 1024
+MESSAGE_LIMIT = 4 * 1024
+DETAILS_LIMIT = 16 * 1024
+
+_LEASE: Mapping[Answer, pb.LeaseAnswer] = {
+    Answer.HELD: pb.LEASE_ANSWER_HELD,
+    Answer.STALE_ATTEMPT: pb.LEASE_ANSWER_STALE_ATTEMPT,
+    Answer.RUN_CLOSED: pb.LEASE_ANSWER_RUN_CLOSED,
+    Answer.RUN_PAUSED: pb.LEASE_ANSWER_RUN_PAUSED,
+    Answer.BUSY: pb.LEASE_ANSWER_BUSY,
+}
+_RENEW: Mapping[Answer, pb.RenewAnswer] = {
+    Answer.LEASE_LOST: pb.RENEW_ANSWER_LEASE_LOST,
+    Answer.RUN_CLOSED: pb.RENEW_ANSWER_RUN_CLOSED,
+    Answer.BUSY: pb.RENEW_ANSWER_BUSY,
+}
+_REPORT: Mapping[Answer, pb.ReportAnswer] = {
+    Answer.DUPLICATE: pb.REPORT_ANSWER_DUPLICATE,
+    Answer.RUN_CLOSED: pb.REPORT_ANSWER_RUN_CLOSED,
+    Answer.STALE_ATTEMPT: pb.REPORT_ANSWER_STALE_ATTEMPT,
+    Answer.LEASE_LOST: pb.REPORT_ANSWER_LEASE_LOST,
+    Answer.ACCEPTED: pb.REPORT_ANSWER_ACCEPTED,
+}
+_CLASS: Mapping[int, FailureClass] = {
+    pb.FAILURE_CLASS_UNSPECIFIED: FailureClass.EXEC_FAILED,
+    pb.FAILURE_CLASS_TIMEOUT: FailureClass.TIMEOUT,
+    pb.FAILURE_CLASS_EXEC_FAILED: FailureClass.EXEC_FAILED,
+    pb.FAILURE_CLASS_VERDICT_FAIL: FailureClass.VERDICT_FAIL,
+}
+_Item = TypeVar("_Item", pb.LeaseItem, pb.RenewItem, pb.ReportItem)
+_Ask = TypeVar("_Ask")
+
+
+class TasksService(tasks_pb2_grpc.TasksServiceServicer):
+    """What workers call."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Ask the engine."""
+        self._engine = engine
+
+    @refusing
+    async def Lease(self, request: pb.LeaseRequest, context: Any) -> pb.LeaseResponse:  # noqa: N802 - the RPC's name
+        """Grant attempts."""
+        _check(request.owner, len(request.items))
+        asks = _read(request.items, lambda item: _lease_ask(item, request.owner))
+        answers = await _answer(asks, self._engine.lease)
+        return pb.LeaseResponse(results=[_lease_result(answer) for answer in answers])
+
+    @refusing
+    async def Renew(self, request: pb.RenewRequest, context: Any) -> pb.RenewResponse:  # noqa: N802
+        """Prolong leases."""
+        _check(request.owner, len(request.items))
+        asks = _read(request.items, lambda item: _renew_ask(item, request.owner))
+        answers = await _answer(asks, self._engine.renew)
+        return pb.RenewResponse(results=[_renew_result(answer) for answer in answers])
+
+    @refusing
+    async def Report(self, request: pb.ReportRequest, context: Any) -> pb.ReportResponse:  # noqa: N802
+        """End attempts."""
+        _check(request.owner, len(request.items))
+        asks = _read(request.items, lambda item: _report(item, request.owner))
+        answers = await _answer(asks, self._engine.submit)
+        return pb.ReportResponse(results=[_report_result(answer) for answer in answers])
+
+
+def _check(owner: str, size: int) -> None:
+    if not is_short(owner):
+        raise InvalidOwner()
+    if size > ITEMS:
+        raise BatchTooLarge(size=str(size), limit=str(ITEMS))
+
+
+def _read(items: Sequence[_Item], parse: Callable[[_Item], _Ask]) -> list[_Ask | Refusal]:
+    """Parse each item; a malformed one becomes its refusal."""
+    parsed: list[_Ask | Refusal] = []
+    for item in items:
+        try:
+            parsed.append(parse(item))
+        except MalformedId:
+            parsed.append(TaskNotFound(task_id=item.task_id[:200]))
+        except Refusal as refusal:
+            parsed.append(refusal)
+    return parsed
+
+
+async def _answer(asks: Sequence[object], ask: Callable[[Any], Any]) -> list[object]:
+    """Ask for those that are well-formed; put all answers in order.
+
+    Raises:
+        StoreUnavailable, Overloaded: the whole call is to be repeated.
+    """
+    good = [(place, item) for place, item in enumerate(asks) if not isinstance(item, Refusal)]
+    answers = list(asks)
+    for (place, _), answer in zip(good, await ask([item for _, item in good]), strict=True):
+        if isinstance(answer, StoreUnavailable | Overloaded):
+            raise answer
+        answers[place] = answer
+    return answers
+
+
+def _lease_ask(item: pb.LeaseItem, owner: str) -> LeaseAsk:
+    run_id, path = parse_task_id(item.task_id)
+    if not item.grant_key or len(item.grant_key) > GRANT_KEY_LIMIT or "\x00" in item.grant_key:
+        raise InvalidArgument(field="grant_key", problem=f"it must have 1 to {GRANT_KEY_LIMIT} characters and no NUL")
+    return LeaseAsk(
+        run_id=run_id,
+        path=path,
+        attempt=item.attempt,
+        owner=owner,
+        grant_key=item.grant_key,
+        trace=item.traceparent,
+    )
+
+
+def _renew_ask(item: pb.RenewItem, owner: str) -> RenewAsk:
+    run_id, path = parse_task_id(item.task_id)
+    return RenewAsk(run_id=run_id, path=path, attempt=item.attempt, owner=owner)
+
+
+def _report(item: pb.ReportItem, owner: str) -> Report:
+    run_id, path = parse_task_id(item.task_id)
+    if item.attempt < 1:
+        raise InvalidArgument(field="attempt", problem="it must be a number from 1")
+    place = {"run_id": run_id, "path": path, "attempt": item.attempt, "owner": owner, "trace": item.traceparent}
+    match item.WhichOneof("outcome"):
+        case "succeeded":
+            return ReportSucceeded(**place, output=accept(item.succeeded.output, "output"))
+        case "failed":
+            return ReportFailed(**place, failure=_failure(item.failed), final=item.failed.final)
+        case "cancelled":
+            return ReportCancelled(**place)
+        case "released":
+            return ReportReleased(**place)
+        case _:
+            raise InvalidArgument(field="outcome", problem="set one of succeeded, failed, cancelled, released")
+
+
+def _failure(failed: pb.Failed) -> Failure:
+    return Failure(
+        failure_class=_CLASS.get(failed.failure_class, FailureClass.EXEC_FAILED),
+        type=storable_text(failed.type, 200) or "Error",
+        message=storable_text(failed.message, MESSAGE_LIMIT),
+        trace=storable_text(failed.trace, TRACE_LIMIT),
+        details=accept_object(failed.details, "details", limit=DETAILS_LIMIT),
+    )
+
+
+def _lease_result(answer: object) -> pb.LeaseResult:
+    if isinstance(answer, Granted):
+        grant = pb.Grant(
+            lease=answer.lease,
+            handler=answer.handler,
+            input=answer.input,
+            idempotency_key=answer.idempotency_key,
+            traceparent=answer.trace,
+            run_id=answer.run_id.hex,
+            path=answer.path,
+            try_number=answer.try_number,
+            workflow=answer.workflow,
+            namespace=answer.namespace,
+        )
+        return pb.LeaseResult(answer=pb.LEASE_ANSWER_GRANTED, grant=grant)
+    if isinstance(answer, Answer):
+        return pb.LeaseResult(answer=_LEASE[answer])
+    return pb.LeaseResult(answer=pb.LEASE_ANSWER_REFUSED, refusal=item_refusal(_error(answer)))
+
+
+def _renew_result(answer: object) -> pb.RenewResult:
+    if isinstance(answer, Renewed):
+        return pb.RenewResult(answer=pb.RENEW_ANSWER_RENEWED, lease=answer.lease, cancel=answer.cancel)
+    if isinstance(answer, Answer):
+        return pb.RenewResult(answer=_RENEW[answer])
+    return pb.RenewResult(answer=pb.RENEW_ANSWER_REFUSED, refusal=item_refusal(_error(answer)))
+
+
+def _report_result(answer: object) -> pb.ReportResult:
+    if isinstance(answer, Answer):
+        return pb.ReportResult(answer=_REPORT[answer])
+    return pb.ReportResult(answer=pb.REPORT_ANSWER_REFUSED, refusal=item_refusal(_error(answer)))
+
+
+def _error(answer: object) -> Exception:
+    if not isinstance(answer, Exception):
+        raise TypeError(f"not an answer: {answer!r}")
+    return answer

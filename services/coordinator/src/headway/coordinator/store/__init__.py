@@ -1,0 +1,1 @@
+"""The rooms behind the reducer: SQL and its driver. Nothing here decides."""

@@ -1,0 +1,55 @@
+"""Driver errors end here: what the layers above can meet, in their words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import asyncpg
+
+
+class StoreUnavailable(Exception):
+    """The database does not answer, or ended the transaction for reasons of its own: try again later."""
+
+
+class StoreConflict(Exception):
+    """Somebody else changed the same rows at the same time: the transaction was rolled back and may be repeated."""
+
+
+class StoreRejected(Exception):
+    """The database refused to store something: a broken invariant, or a value that it cannot hold."""
+
+
+class NotApplied(Exception):
+    """A guarded change found its row not as it was read under the lock: a broken invariant."""
+
+
+_CONFLICTS = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.UniqueViolationError,
+    asyncpg.ForeignKeyViolationError,
+    asyncpg.LockNotAvailableError,
+)
+_UNAVAILABLE = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.CannotConnectNowError,
+    OSError,
+    TimeoutError,
+)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the driver's errors into this module's."""
+    try:
+        yield
+    except _CONFLICTS as error:
+        raise StoreConflict(str(error)) from error
+    except _UNAVAILABLE as error:
+        raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
+    except asyncpg.PostgresError as error:
+        raise StoreRejected(f"{type(error).__name__}: {error}") from error
+    except asyncpg.DataError as error:  # pragma: no cover - values are checked before they come here
+        raise StoreRejected(str(error)) from error

@@ -1,0 +1,260 @@
+-- The first schema. Every table of a run has the bucket as the first column of every key and hot index, so that the
+-- same statements run on one PostgreSQL and on Citus distributed by bucket.
+
+CREATE TABLE definitions (
+    namespace   text        NOT NULL,
+    workflow    text        NOT NULL,
+    version     integer     NOT NULL,
+    digest      text        NOT NULL,               -- SHA-256 of the source, hex
+    source      text        NOT NULL,               -- YAML as it was deployed
+    plan        bytea       NOT NULL,               -- compiled plan, JSON; never recompiled
+    deployed    boolean     NOT NULL,
+    created_at  timestamptz NOT NULL,
+    CONSTRAINT definitions_pkey PRIMARY KEY (namespace, workflow, version),
+    CONSTRAINT definitions_content_once UNIQUE (namespace, workflow, digest),
+    CONSTRAINT definitions_version_positive CHECK (version > 0)
+);
+CREATE UNIQUE INDEX definitions_one_deployed ON definitions (namespace, workflow) WHERE deployed;
+
+CREATE TABLE runs (
+    bucket          smallint    NOT NULL,
+    run_id          uuid        NOT NULL,           -- its last 16 bits are the bucket
+    namespace       text        NOT NULL,
+    workflow        text        NOT NULL,
+    version         integer     NOT NULL,
+    state           text        NOT NULL,
+    epoch           integer     NOT NULL,
+    seq             bigint      NOT NULL,           -- of the latest event
+    key             text,                           -- idempotency key it was started with
+    trace           text        NOT NULL,           -- W3C traceparent of the start span; '' without tracing
+    vars            bytea       NOT NULL,           -- JSON object, written by `set` nodes
+    cancelling      boolean     NOT NULL,           -- a user cancelled it
+    failing         boolean     NOT NULL,           -- an unhandled failure stops it
+    expired         boolean     NOT NULL,           -- its deadline passed
+    finish_path     text,                           -- the finish node that ran
+    open_tasks      integer     NOT NULL,           -- tasks in a state that is not final
+    succeeded_tasks integer     NOT NULL,
+    unhandled_tasks integer     NOT NULL,           -- failed, and neither handled nor tolerated nor optional
+    error           bytea,                          -- JSON {failure_class, message, paths}; set when failed or cancelled
+    output_path     text,                           -- where the output is: outputs (path, attempt)
+    output_attempt  bigint,
+    created_at      timestamptz NOT NULL,
+    last_event_at   timestamptz NOT NULL,
+    finished_at     timestamptz,
+    CONSTRAINT runs_pkey PRIMARY KEY (bucket, run_id),
+    CONSTRAINT runs_state CHECK (state IN ('pending', 'running', 'succeeded', 'failed', 'cancelled')),
+    CONSTRAINT runs_final_has_end CHECK ((state IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)),
+    CONSTRAINT runs_error_when_not_succeeded CHECK ((state IN ('failed', 'cancelled')) = (error IS NOT NULL)),
+    CONSTRAINT runs_final_has_no_open_tasks CHECK (finished_at IS NULL OR open_tasks = 0),
+    CONSTRAINT runs_counts_not_negative CHECK (open_tasks >= 0 AND succeeded_tasks >= 0 AND unhandled_tasks >= 0)
+) WITH (fillfactor = 60);
+CREATE INDEX runs_by_time ON runs (bucket, namespace, created_at DESC, run_id DESC);
+
+-- Payloads, stored once, never changed. A row for: the run's input (path '', role 'input', attempt 0); a task's
+-- rendered input (role 'input', at the attempt that rendered it); a task's output (role 'output', at its attempt).
+CREATE TABLE outputs (
+    bucket   smallint NOT NULL,
+    run_id   uuid     NOT NULL,
+    path     text     NOT NULL,
+    attempt  bigint   NOT NULL,
+    role     text     NOT NULL,
+    data     bytea    NOT NULL,                     -- JSON, UTF-8, checked before it is written
+    CONSTRAINT outputs_pkey PRIMARY KEY (bucket, run_id, path, attempt, role),
+    CONSTRAINT outputs_role CHECK (role IN ('input', 'output')),
+    CONSTRAINT outputs_run FOREIGN KEY (bucket, run_id) REFERENCES runs ON DELETE CASCADE
+);
+
+CREATE TABLE tasks (
+    bucket              smallint    NOT NULL,
+    run_id              uuid        NOT NULL,
+    path                text        NOT NULL,       -- the node's id; inside map and repeat, more
+    state               text        NOT NULL,
+    attempt             bigint      NOT NULL,       -- fencing number
+    generation          integer     NOT NULL,       -- of the idempotency key
+    tries               integer     NOT NULL,       -- failures counted against max_attempts
+    losses              integer     NOT NULL,       -- lost leases counted against max_losses
+    namespace           text        NOT NULL,
+    queue               text        NOT NULL,       -- '' for control and wait nodes
+    handler             text        NOT NULL,       -- '' for control and wait nodes
+    lease_ms            integer     NOT NULL,       -- how long a lease lasts
+    attempt_timeout_ms  integer,                    -- how long an attempt may take
+    input_path          text,                       -- where the input is: outputs (path, attempt, role)
+    input_attempt       bigint,
+    input_role          text,
+    output_attempt      bigint,                     -- set when it succeeded: outputs (this path, this attempt, 'output')
+    failure_class       text,
+    error               bytea,                      -- JSON {type, message, trace, details}; kept while retrying
+    disposition         text,                       -- of a failure: handled | tolerated | optional | unhandled
+    handled_by          integer,                    -- index of the edge that took the failure
+    cause               text,                       -- why it was stopped; set when cancelled
+    created_at          timestamptz NOT NULL,
+    ready_at            timestamptz,                -- of this attempt
+    started_at          timestamptz,                -- first lease ever
+    finished_at         timestamptz,
+    due_at              timestamptz,                -- when it goes on by itself: waiting, retrying
+    owner               text,                       -- who holds this attempt, or held it when it ended
+    leased_at           timestamptz,                -- of this attempt
+    lease_owner         text,                       -- the lease: these four are set exactly while running
+    lease_expires_at    timestamptz,
+    grant_key           text,
+    attempt_expires_at  timestamptz,                -- when the attempt times out; may be unset
+    sweep_at            timestamptz,                -- when a READY task may be dispatched again without proof of loss
+    reported            boolean     NOT NULL,       -- the worker reported this attempt: a second report is a duplicate
+    CONSTRAINT tasks_pkey PRIMARY KEY (bucket, run_id, path),
+    CONSTRAINT tasks_run FOREIGN KEY (bucket, run_id) REFERENCES runs ON DELETE CASCADE,
+    CONSTRAINT tasks_state CHECK (state IN
+        ('pending', 'ready', 'running', 'waiting', 'retrying', 'succeeded', 'failed', 'cancelled')),
+    CONSTRAINT tasks_running_has_lease CHECK ((state = 'running') = (lease_expires_at IS NOT NULL)),
+    CONSTRAINT tasks_lease_whole CHECK ((lease_expires_at IS NULL) = (lease_owner IS NULL)
+                                    AND (lease_expires_at IS NULL) = (grant_key IS NULL)),
+    CONSTRAINT tasks_failed_has_class CHECK ((state IN ('failed', 'retrying')) = (failure_class IS NOT NULL)),
+    CONSTRAINT tasks_failure_class CHECK (failure_class IN ('timeout', 'exec_failed', 'verdict_fail')),
+    CONSTRAINT tasks_failed_has_disposition CHECK ((state = 'failed') = (disposition IS NOT NULL)),
+    CONSTRAINT tasks_cancelled_has_cause CHECK ((state = 'cancelled') = (cause IS NOT NULL)),
+    CONSTRAINT tasks_final_has_end CHECK ((state IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)),
+    CONSTRAINT tasks_attempt_positive CHECK (attempt > 0 AND generation > 0 AND tries >= 0 AND losses >= 0)
+) WITH (fillfactor = 70);
+CREATE INDEX tasks_leased ON tasks (bucket, lease_expires_at) WHERE state = 'running';
+CREATE INDEX tasks_ready ON tasks (bucket, sweep_at) WHERE state = 'ready';
+
+-- Attempts that were left behind; the latest attempt stands in tasks.
+CREATE TABLE attempts (
+    bucket        smallint    NOT NULL,
+    run_id        uuid        NOT NULL,
+    path          text        NOT NULL,
+    attempt       bigint      NOT NULL,
+    owner         text,
+    leased_at     timestamptz,
+    ended_at      timestamptz NOT NULL,
+    outcome       text        NOT NULL,             -- succeeded | failed | cancelled | released | lost | timeout | unknown
+    reported      boolean     NOT NULL,             -- its worker reported it: a second report is a duplicate
+    failure_class text,
+    error         bytea,
+    CONSTRAINT attempts_pkey PRIMARY KEY (bucket, run_id, path, attempt),
+    CONSTRAINT attempts_task FOREIGN KEY (bucket, run_id, path) REFERENCES tasks ON DELETE CASCADE
+);
+
+-- Tokens that reached a node with several incoming edges; bit i belongs to its i-th incoming edge.
+CREATE TABLE tokens (
+    bucket  smallint NOT NULL,
+    run_id  uuid     NOT NULL,
+    path    text     NOT NULL,
+    live    bytea    NOT NULL,                      -- little-endian bitmaps
+    dead    bytea    NOT NULL,
+    failed  bytea    NOT NULL,
+    always  bytea    NOT NULL,                      -- live tokens that came by an always edge
+    names   bytea    NOT NULL,                      -- JSON {edge: [[failed node, handling edge or null], …]}
+    CONSTRAINT tokens_pkey PRIMARY KEY (bucket, run_id, path),
+    CONSTRAINT tokens_run FOREIGN KEY (bucket, run_id) REFERENCES runs ON DELETE CASCADE
+) WITH (fillfactor = 60);
+
+CREATE TABLE run_events (
+    bucket   smallint    NOT NULL,
+    run_id   uuid        NOT NULL,
+    seq      bigint      NOT NULL,                  -- gap-free, from 1
+    format   smallint    NOT NULL,
+    type     text        NOT NULL,
+    at       timestamptz NOT NULL,
+    path     text        NOT NULL,                  -- '' for the run
+    attempt  bigint      NOT NULL,                  -- 0 for the run
+    event    bytea       NOT NULL,                  -- JSON object
+    actions  bytea       NOT NULL,                  -- JSON array
+    CONSTRAINT run_events_pkey PRIMARY KEY (bucket, run_id, seq),
+    CONSTRAINT run_events_run FOREIGN KEY (bucket, run_id) REFERENCES runs ON DELETE CASCADE
+);
+
+-- Carried out by the relay, then deleted. outbox_id is a time-ordered UUID made by the coordinator.
+CREATE TABLE outbox (
+    bucket     smallint    NOT NULL,
+    outbox_id  uuid        NOT NULL,
+    kind       text        NOT NULL,
+    run_id     uuid        NOT NULL,                -- dispatch: of the task; handover: the run it is for
+    namespace  text        NOT NULL,
+    path       text        NOT NULL,                -- '' for a handover
+    attempt    bigint      NOT NULL,                -- 0 for a handover
+    queue      text        NOT NULL,                -- '' for a handover
+    handler    text        NOT NULL,                -- '' for a handover
+    body       bytea,                               -- handover: JSON {"type": …, "event": {…}}
+    trace      text        NOT NULL,                -- W3C traceparent of the decision; '' without tracing
+    created_at timestamptz NOT NULL,
+    CONSTRAINT outbox_pkey PRIMARY KEY (bucket, outbox_id),
+    CONSTRAINT outbox_kind CHECK (kind IN ('dispatch', 'handover')),
+    CONSTRAINT outbox_handover_has_body CHECK ((kind = 'handover') = (body IS NOT NULL))
+);
+
+CREATE TABLE timers (
+    bucket   smallint    NOT NULL,
+    run_id   uuid        NOT NULL,
+    path     text        NOT NULL,                  -- '' for the run
+    kind     text        NOT NULL,
+    attempt  bigint      NOT NULL,                  -- 0 for the run
+    due_at   timestamptz NOT NULL,
+    CONSTRAINT timers_pkey PRIMARY KEY (bucket, run_id, path, kind, attempt),
+    CONSTRAINT timers_run FOREIGN KEY (bucket, run_id) REFERENCES runs ON DELETE CASCADE,
+    CONSTRAINT timers_kind CHECK (kind IN
+        ('wait', 'event_timeout', 'retry', 'queue_timeout', 'total_timeout', 'run_deadline', 'cancel_grace'))
+);
+CREATE INDEX timers_due ON timers (bucket, due_at);
+
+CREATE TABLE signals (
+    bucket      smallint    NOT NULL,
+    run_id      uuid        NOT NULL,
+    seq         bigint      NOT NULL,               -- of the event that brought it
+    name        text        NOT NULL,
+    payload     bytea       NOT NULL,               -- JSON
+    received_at timestamptz NOT NULL,
+    taken_by    text,                               -- path of the task that consumed it
+    CONSTRAINT signals_pkey PRIMARY KEY (bucket, run_id, seq),
+    CONSTRAINT signals_run FOREIGN KEY (bucket, run_id) REFERENCES runs ON DELETE CASCADE
+);
+CREATE INDEX signals_waiting ON signals (bucket, run_id, name, seq) WHERE taken_by IS NULL;
+
+-- Mutations of a run that were applied, so that repeating one is answered as the first time.
+CREATE TABLE requests (
+    bucket      smallint NOT NULL,
+    run_id      uuid     NOT NULL,
+    request_id  uuid     NOT NULL,
+    answer      bytea    NOT NULL,                  -- JSON: what the first one was answered
+    CONSTRAINT requests_pkey PRIMARY KEY (bucket, run_id, request_id),
+    CONSTRAINT requests_run FOREIGN KEY (bucket, run_id) REFERENCES runs ON DELETE CASCADE
+);
+
+-- Reports that came too late: nothing changed, but an operator can see them.
+CREATE TABLE stale_reports (
+    bucket    smallint    NOT NULL,
+    run_id    uuid        NOT NULL,
+    path      text        NOT NULL,
+    attempt   bigint      NOT NULL,
+    owner     text        NOT NULL,
+    answer    text        NOT NULL,
+    at        timestamptz NOT NULL,
+    CONSTRAINT stale_reports_pkey PRIMARY KEY (bucket, run_id, path, attempt, owner),
+    CONSTRAINT stale_reports_run FOREIGN KEY (bucket, run_id) REFERENCES runs ON DELETE CASCADE
+);
+
+-- Idempotency keys of starts. Their bucket is a fixed hash of (namespace, key), never the run's.
+CREATE TABLE start_keys (
+    bucket     smallint    NOT NULL,
+    namespace  text        NOT NULL,
+    key        text        NOT NULL,
+    run_id     uuid        NOT NULL,                -- claimed before the run is inserted under it
+    digest     text        NOT NULL,                -- SHA-256 of the request
+    created_at timestamptz NOT NULL,
+    CONSTRAINT start_keys_pkey PRIMARY KEY (bucket, namespace, key),
+    CONSTRAINT start_keys_key_not_empty CHECK (key <> '')
+);
+
+-- Live settings; a row per name. 'run_buckets': how many buckets new runs are spread over.
+CREATE TABLE settings (
+    name   text NOT NULL,
+    value  text NOT NULL,
+    CONSTRAINT settings_pkey PRIMARY KEY (name)
+);
+INSERT INTO settings (name, value) VALUES ('run_buckets', '2');
+
+-- Buckets that hold runs: what sweeps and timers walk over.
+CREATE TABLE buckets (
+    bucket smallint NOT NULL,
+    CONSTRAINT buckets_pkey PRIMARY KEY (bucket)
+);
+INSERT INTO buckets (bucket) VALUES (0), (1);

@@ -1,0 +1,69 @@
+"""The read side: what is shown of runs. No locks; a read sees what has committed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from headway.coordinator.ids import bucket_of
+from headway.coordinator.store.errors import translated
+from headway.coordinator.store.pool import Pool
+from headway.coordinator.store.statements import SQL
+
+OUTPUT_LIMIT = 64 * 1024  # bytes of a task's output that are shown with its run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """A run with what hangs on it; records as the statements name their columns."""
+
+    run_id: UUID
+    run: asyncpg.Record
+    tasks: Sequence[asyncpg.Record]
+    attempts: Sequence[asyncpg.Record]
+    stale_reports: Sequence[asyncpg.Record]
+
+
+async def get_run(pool: Pool, run_id: UUID, namespace: str) -> RunView | None:
+    """A run, or None when there is none in the namespace."""
+    bucket = bucket_of(run_id)
+    with translated():
+        async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+            run = await connection.fetchrow(SQL["get_run"], bucket, run_id, namespace)
+            if run is None:
+                return None
+            return RunView(
+                run_id=run_id,
+                run=run,
+                tasks=await connection.fetch(SQL["get_run_tasks"], bucket, run_id, OUTPUT_LIMIT),
+                attempts=await connection.fetch(SQL["get_run_attempts"], bucket, run_id),
+                stale_reports=await connection.fetch(SQL["get_stale_reports"], bucket, run_id),
+            )
+
+
+async def get_run_state(pool: Pool, run_id: UUID, namespace: str) -> tuple[str, int] | None:
+    """Its state and the number of its latest event, or None."""
+    with translated():
+        async with pool.acquire() as connection:
+            record = await connection.fetchrow(SQL["get_run_state"], bucket_of(run_id), run_id, namespace)
+    return None if record is None else (record["state"], record["seq"])
+
+
+async def list_runs(
+    pool: Pool, namespace: str, workflow: str, state: str, after: tuple[datetime, UUID] | None, limit: int
+) -> list[Any]:
+    """Runs, newest first, behind the one given."""
+    created_at, run_id = after or (None, UUID(int=0))
+    with translated():
+        async with pool.acquire() as connection:
+            return await connection.fetch(SQL["list_runs"], namespace, workflow, state, created_at, run_id, limit)
+
+
+async def get_events(pool: Pool, run_id: UUID, from_seq: int, limit: int) -> list[Any]:
+    """A stretch of a run's history."""
+    with translated():
+        async with pool.acquire() as connection:
+            return await connection.fetch(SQL["get_events"], bucket_of(run_id), run_id, from_seq, limit)

@@ -1,0 +1,259 @@
+"""Writes what decisions changed, set-wise: one statement per table and batch, each change guarded by what was read."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from headway.coordinator.core.events import FORMAT
+from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
+from headway.coordinator.core.state import Changes
+from headway.coordinator.store.errors import NotApplied
+from headway.coordinator.store.loading import Held
+from headway.coordinator.store.pool import Connection
+from headway.coordinator.store.statements import SQL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRecord:
+    """A row of `run_events`, but for its run."""
+
+    seq: int
+    type: str
+    at: datetime
+    path: str
+    attempt: int
+    event: bytes
+    actions: bytes
+
+
+@dataclass(slots=True)
+class Saving:
+    """What one run's events of a batch changed, together.
+
+    Attributes:
+        dispatches: (outbox_id, path, attempt, trace), in order.
+        requests: (request_id, answer).
+    """
+
+    held: Held
+    changes: Changes = field(default_factory=Changes)
+    events: list[EventRecord] = field(default_factory=list)
+    dispatches: list[tuple[UUID, str, int, str]] = field(default_factory=list)
+    requests: list[tuple[UUID, bytes]] = field(default_factory=list)
+
+    def add(self, later: Changes) -> None:
+        """Lay a later decision's changes over the earlier ones."""
+        mine = self.changes
+        mine.run = later.run or mine.run
+        mine.tasks.update(later.tasks)
+        mine.tokens.update(later.tokens)
+        mine.payloads.update(later.payloads)
+        if later.all_timers_gone:
+            mine.timers.clear()
+            mine.all_timers_gone = True
+        mine.timers.update(later.timers)
+        mine.signals.update(later.signals)
+        mine.attempts.extend(later.attempts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleReport:
+    """A row of `stale_reports`."""
+
+    run_id: UUID
+    path: str
+    attempt: int
+    owner: str
+    answer: str
+
+
+Rows = Sequence[tuple[Any, ...]]
+
+
+async def save(connection: Connection, bucket: int, batch: Iterable[Saving], now: datetime) -> None:
+    """Save a batch in the open transaction. All runs are of one bucket, each once.
+
+    Raises:
+        NotApplied: a guard did not hold.
+    """
+    savings = [saving for saving in batch if saving.events]
+    if not savings:
+        return
+    await _save_runs(connection, bucket, savings)
+    await _save_tasks(connection, bucket, savings)
+    for statement, rows in _inserts(savings):
+        await _put(connection, statement, bucket, rows)
+    await _save_timers(connection, bucket, savings)
+    events = [
+        (s.held.run_id, e.seq, e.type, e.at, e.path, e.attempt, e.event, e.actions) for s in savings for e in s.events
+    ]
+    await connection.execute(SQL["insert_events"], bucket, FORMAT, *_columns(events))
+    await save_dispatches(connection, bucket, now, [row for saving in savings for row in _dispatches(saving)])
+
+
+async def save_dispatches(connection: Connection, bucket: int, now: datetime, rows: Rows) -> None:
+    """Write outbox rows (outbox_id, run_id, namespace, path, attempt, queue, handler, trace) and wake the relays."""
+    if rows:
+        await connection.execute(SQL["insert_outbox"], bucket, now, *_columns(rows))
+        await connection.execute(SQL["notify_outbox"], str(bucket))
+
+
+async def save_stale_reports(
+    connection: Connection, bucket: int, reports: Iterable[StaleReport], now: datetime
+) -> None:
+    """Write down reports that changed nothing; the same one again is kept once."""
+    rows = [(r.run_id, r.path, r.attempt, r.owner, r.answer) for r in reports]
+    if rows:
+        await connection.execute(SQL["insert_stale_reports"], bucket, now, *_columns(rows))
+
+
+def _columns(rows: Rows) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+async def _put(connection: Connection, statement: str, bucket: int, rows: Rows) -> None:
+    if rows:
+        await connection.execute(SQL[statement], bucket, *_columns(rows))
+
+
+async def guarded(connection: Connection, statement: str, bucket: int, rows: Rows) -> None:
+    """Change rows by a guarded statement.
+
+    Raises:
+        NotApplied: not every row was as its guard says.
+    """
+    if not rows:
+        return
+    status: str = await connection.execute(SQL[statement], bucket, *_columns(rows))
+    if int(status.rpartition(" ")[2]) != len(rows):
+        raise NotApplied(f"{statement}: {status} for {len(rows)} rows")
+
+
+def _json(value: object) -> bytes | None:
+    return None if value is None else orjson.dumps(value)
+
+
+async def _save_runs(connection: Connection, bucket: int, savings: Iterable[Saving]) -> None:
+    new: list[tuple[Any, ...]] = []
+    changed: list[tuple[Any, ...]] = []
+    for saving in savings:
+        row, held = saving.changes.run, saving.held
+        if row is None:
+            raise NotApplied("an event without a change of its run")
+        if held.was_seq is None:
+            new.append(_new_run(held.run_id, row))
+        else:
+            changed.append((held.run_id, held.was_seq, *_run_state(row), row.last_event_at, row.finished_at))
+    await _put(connection, "insert_runs", bucket, new)
+    await guarded(connection, "update_runs", bucket, changed)
+
+
+def _run_state(row: RunRow) -> tuple[Any, ...]:
+    """The columns that events change, but for the two instants."""
+    return (
+        row.state, row.epoch, row.seq, orjson.dumps(row.vars), row.cancelling, row.failing, row.expired,
+        row.finish_path, row.open_tasks, row.succeeded_tasks, row.unhandled_tasks, _json(row.error), row.output_path,
+        row.output_attempt,
+    )  # fmt: skip
+
+
+def _new_run(run_id: UUID, row: RunRow) -> tuple[Any, ...]:
+    state, epoch, seq, *rest = _run_state(row)
+    return (
+        run_id, row.namespace, row.workflow, row.version, state, epoch, seq, row.key, row.trace, *rest,
+        row.created_at, row.last_event_at, row.finished_at,
+    )  # fmt: skip
+
+
+async def _save_tasks(connection: Connection, bucket: int, savings: Iterable[Saving]) -> None:
+    new: list[tuple[Any, ...]] = []
+    changed: list[tuple[Any, ...]] = []
+    for saving in savings:
+        run_id, was = saving.held.run_id, saving.held.was
+        for path, row in saving.changes.tasks.items():
+            guard = was.get(path)
+            if guard is None:
+                new.append(_new_task(run_id, row))
+            else:
+                changed.append((run_id, path, *guard, *_task_state(row)))
+    await _put(connection, "insert_tasks", bucket, new)
+    await guarded(connection, "update_tasks", bucket, changed)
+
+
+def _task_state(row: TaskRow) -> tuple[Any, ...]:
+    """The columns that events change."""
+    input_path, input_attempt, input_role = row.input or (None, None, None)
+    return (
+        row.state, row.attempt, row.generation, row.tries, row.losses, input_path, input_attempt, input_role,
+        row.output_attempt, row.failure_class, _json(row.error), row.disposition, row.handled_by, row.cause,
+        row.ready_at, row.started_at, row.finished_at, row.due_at, row.owner, row.leased_at, row.lease_owner,
+        row.lease_expires_at, row.grant_key, row.attempt_expires_at, row.sweep_at, row.reported,
+    )  # fmt: skip
+
+
+def _new_task(run_id: UUID, row: TaskRow) -> tuple[Any, ...]:
+    state, attempt, generation, tries, losses, *rest = _task_state(row)
+    (
+        input_path, input_attempt, input_role, output_attempt, failure_class, error, disposition, handled_by, cause,
+        *instants,
+    ) = rest  # fmt: skip
+    return (
+        run_id, row.path, state, attempt, generation, tries, losses, row.namespace, row.queue, row.handler,
+        row.lease_ms, row.attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class,
+        error, disposition, handled_by, cause, row.created_at, *instants,
+    )  # fmt: skip
+
+
+def _inserts(savings: Sequence[Saving]) -> Iterable[tuple[str, Rows]]:
+    """What is only ever added, or guarded by the run's lock alone."""
+    yield "insert_payloads", [
+        (s.held.run_id, *key, data.raw) for s in savings for key, data in s.changes.payloads.items()
+    ]
+    yield "insert_attempts", [
+        (s.held.run_id, a.path, a.attempt, a.owner, a.leased_at, a.ended_at, a.outcome, a.reported, a.failure_class,
+         _json(a.error))
+        for s in savings for a in s.changes.attempts
+    ]  # fmt: skip
+    yield "put_tokens", [(s.held.run_id, *_token(row)) for s in savings for row in s.changes.tokens.values()]
+    yield "put_signals", [
+        (s.held.run_id, row.seq, row.name, row.payload.raw, row.received_at, row.taken_by)
+        for s in savings for row in s.changes.signals.values()
+    ]  # fmt: skip
+    yield "insert_requests", [(s.held.run_id, request_id, answer) for s in savings for request_id, answer in s.requests]
+
+
+def _token(row: TokenRow) -> tuple[Any, ...]:
+    bits = (row.live, row.dead, row.failed, row.always)
+    packed = [value.to_bytes((value.bit_length() + 7) // 8, "little") for value in bits]
+    return (row.path, *packed, orjson.dumps(row.names))
+
+
+async def _save_timers(connection: Connection, bucket: int, savings: Sequence[Saving]) -> None:
+    over = [saving.held.run_id for saving in savings if saving.changes.all_timers_gone and saving.held.was_seq]
+    if over:
+        await connection.execute(SQL["delete_run_timers"], bucket, over)
+    gone: list[tuple[Any, ...]] = []
+    put: list[tuple[Any, ...]] = []
+    for saving in savings:
+        for key, due_at in saving.changes.timers.items():
+            if due_at is not None:
+                put.append((saving.held.run_id, *key, due_at))
+            elif not saving.changes.all_timers_gone:
+                gone.append((saving.held.run_id, *key))
+    await _put(connection, "delete_timers", bucket, gone)
+    await _put(connection, "put_timers", bucket, put)
+
+
+def _dispatches(saving: Saving) -> Iterable[tuple[Any, ...]]:
+    """Outbox rows of attempts that still want a worker at the end of the batch."""
+    for outbox_id, path, attempt, trace in saving.dispatches:
+        row = saving.changes.tasks[path]
+        if row.state is TaskState.READY and row.attempt == attempt:
+            yield outbox_id, saving.held.run_id, row.namespace, path, attempt, row.queue, row.handler, trace
+
+

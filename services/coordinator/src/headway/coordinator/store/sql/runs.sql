@@ -1,0 +1,140 @@
+-- Statements on `runs`, `run_events`, `requests`, `stale_reports` and `start_keys`. One bucket each, but for reads that
+-- list across buckets.
+
+-- name: lock_runs
+-- The locks of a decision, in order; runs that are locked elsewhere are skipped and come in the next batch.
+SELECT run_id, namespace, workflow, version, state, epoch, seq, key, trace, vars, cancelling, failing, expired,
+       finish_path, open_tasks, succeeded_tasks, unhandled_tasks, error, output_path, output_attempt, created_at,
+       last_event_at, finished_at
+FROM runs
+WHERE bucket = $1 AND run_id = ANY ($2::uuid[])
+ORDER BY run_id
+FOR UPDATE SKIP LOCKED;
+
+-- name: lock_runs_waiting
+-- The same, waiting: for runs that were skipped once, so that nobody spins.
+SELECT run_id, namespace, workflow, version, state, epoch, seq, key, trace, vars, cancelling, failing, expired,
+       finish_path, open_tasks, succeeded_tasks, unhandled_tasks, error, output_path, output_attempt, created_at,
+       last_event_at, finished_at
+FROM runs
+WHERE bucket = $1 AND run_id = ANY ($2::uuid[])
+ORDER BY run_id
+FOR UPDATE;
+
+-- name: existing_runs
+-- Which of the runs that were not locked are there at all.
+SELECT run_id FROM runs WHERE bucket = $1 AND run_id = ANY ($2::uuid[]);
+
+-- name: clock
+-- The one clock, taken once the locks are held: a wait for them must not make event time go back.
+SELECT clock_timestamp() AS now;
+
+-- name: insert_runs
+-- New runs, as the projector left them.
+INSERT INTO runs (bucket, run_id, namespace, workflow, version, state, epoch, seq, key, trace, vars, cancelling,
+                  failing, expired, finish_path, open_tasks, succeeded_tasks, unhandled_tasks, error, output_path,
+                  output_attempt, created_at, last_event_at, finished_at)
+SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::integer[], $6::text[], $7::integer[], $8::bigint[],
+    $9::text[], $10::text[], $11::bytea[], $12::boolean[], $13::boolean[], $14::boolean[], $15::text[], $16::integer[],
+    $17::integer[], $18::integer[], $19::bytea[], $20::text[], $21::bigint[], $22::timestamptz[], $23::timestamptz[],
+    $24::timestamptz[]) AS x;
+
+-- name: update_runs
+-- Runs after their events, guarded by the sequence number that was read under the lock.
+UPDATE runs AS r
+SET state = x.state, epoch = x.epoch, seq = x.seq, vars = x.vars, cancelling = x.cancelling, failing = x.failing,
+    expired = x.expired, finish_path = x.finish_path, open_tasks = x.open_tasks,
+    succeeded_tasks = x.succeeded_tasks, unhandled_tasks = x.unhandled_tasks, error = x.error,
+    output_path = x.output_path, output_attempt = x.output_attempt, last_event_at = x.last_event_at,
+    finished_at = x.finished_at
+FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::integer[], $6::bigint[], $7::bytea[], $8::boolean[],
+    $9::boolean[], $10::boolean[], $11::text[], $12::integer[], $13::integer[], $14::integer[], $15::bytea[],
+    $16::text[], $17::bigint[], $18::timestamptz[], $19::timestamptz[])
+    AS x (run_id, was_seq, state, epoch, seq, vars, cancelling, failing, expired, finish_path, open_tasks,
+          succeeded_tasks, unhandled_tasks, error, output_path, output_attempt, last_event_at, finished_at)
+WHERE r.bucket = $1 AND r.run_id = x.run_id AND r.seq = x.was_seq;
+
+-- name: insert_events
+-- The history, in the decision's transaction.
+INSERT INTO run_events (bucket, run_id, seq, format, type, at, path, attempt, event, actions)
+SELECT $1, x.run_id, x.seq, $2, x.type, x.at, x.path, x.attempt, x.event, x.actions
+FROM unnest($3::uuid[], $4::bigint[], $5::text[], $6::timestamptz[], $7::text[], $8::bigint[], $9::bytea[],
+    $10::bytea[]) AS x (run_id, seq, type, at, path, attempt, event, actions);
+
+-- name: find_requests
+-- Mutations that were applied before: they are answered as the first time.
+SELECT q.run_id, q.request_id, q.answer
+FROM requests AS q
+JOIN unnest($2::uuid[], $3::uuid[]) AS x (run_id, request_id) ON q.run_id = x.run_id AND q.request_id = x.request_id
+WHERE q.bucket = $1;
+
+-- name: insert_requests
+-- Mutations that were applied now.
+INSERT INTO requests (bucket, run_id, request_id, answer)
+SELECT $1, x.run_id, x.request_id, x.answer
+FROM unnest($2::uuid[], $3::uuid[], $4::bytea[]) AS x (run_id, request_id, answer);
+
+-- name: insert_stale_reports
+-- Reports that changed nothing, for the operator.
+INSERT INTO stale_reports (bucket, run_id, path, attempt, owner, answer, at)
+SELECT $1, x.run_id, x.path, x.attempt, x.owner, x.answer, $2
+FROM unnest($3::uuid[], $4::text[], $5::bigint[], $6::text[], $7::text[]) AS x (run_id, path, attempt, owner, answer)
+ON CONFLICT DO NOTHING;
+
+-- name: claim_start_key
+-- The key claims a ready-made run id; the run is inserted under it afterwards. Its bucket is the key's own.
+INSERT INTO start_keys (bucket, namespace, key, run_id, digest, created_at)
+VALUES ($1, $2, $3, $4, $5, now())
+ON CONFLICT DO NOTHING;
+
+-- name: find_start_key
+-- Who claimed the key.
+SELECT run_id, digest FROM start_keys WHERE bucket = $1 AND namespace = $2 AND key = $3;
+
+-- name: get_run
+-- One run, with its input and output, to be shown.
+SELECT r.run_id, r.namespace, r.workflow, r.version, r.state, r.epoch, r.seq, r.key, r.cancelling, r.error,
+       r.created_at, r.finished_at, i.data AS input, o.data AS output
+FROM runs AS r
+LEFT JOIN outputs AS i ON i.bucket = $1 AND i.run_id = r.run_id AND i.path = '' AND i.attempt = 0 AND i.role = 'input'
+LEFT JOIN outputs AS o ON o.bucket = $1 AND o.run_id = r.run_id AND o.path = r.output_path
+                      AND o.attempt = r.output_attempt AND o.role = 'output'
+WHERE r.bucket = $1 AND r.run_id = $2 AND r.namespace = $3;
+
+-- name: get_run_state
+-- Where a run stands, and its latest event.
+SELECT state, seq FROM runs WHERE bucket = $1 AND run_id = $2 AND namespace = $3;
+
+-- name: list_runs
+-- A page of runs over all buckets, newest first.
+SELECT r.run_id, r.namespace, r.workflow, r.version, r.state, r.epoch, r.seq, r.key, r.cancelling, r.error,
+       r.created_at, r.finished_at
+FROM buckets AS b
+CROSS JOIN LATERAL (
+    SELECT run_id, namespace, workflow, version, state, epoch, seq, key, cancelling, error, created_at, finished_at
+    FROM runs
+    WHERE bucket = b.bucket AND namespace = $1
+      AND ($2 = '' OR workflow = $2)
+      AND ($3 = '' OR state = $3)
+      AND ($4::timestamptz IS NULL OR (created_at, run_id) < ($4, $5))
+    ORDER BY created_at DESC, run_id DESC
+    LIMIT $6
+) AS r
+ORDER BY r.created_at DESC, r.run_id DESC
+LIMIT $6;
+
+-- name: get_events
+-- A stretch of history.
+SELECT seq, type, at, path, attempt, event, actions, format
+FROM run_events
+WHERE bucket = $1 AND run_id = $2 AND seq >= $3
+ORDER BY seq
+LIMIT $4;
+
+-- name: get_stale_reports
+-- The latest that came too late.
+SELECT path, attempt, owner, answer, at
+FROM stale_reports
+WHERE bucket = $1 AND run_id = $2
+ORDER BY at DESC
+LIMIT 100;

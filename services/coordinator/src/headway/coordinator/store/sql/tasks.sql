@@ -1,0 +1,219 @@
+-- Statements on `tasks`, `attempts`, `tokens`, `outputs` and `signals`. One bucket each.
+
+-- name: lock_tasks
+-- The task rows that decisions may change, locked in order after their runs.
+SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.namespace, t.queue, t.handler,
+       t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
+       t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at, t.started_at,
+       t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_owner, t.lease_expires_at, t.grant_key,
+       t.attempt_expires_at, t.sweep_at, t.reported
+FROM tasks AS t
+JOIN unnest($2::uuid[], $3::text[]) AS x (run_id, path) ON t.run_id = x.run_id AND t.path = x.path
+WHERE t.bucket = $1
+ORDER BY t.run_id, t.path
+FOR UPDATE OF t;
+
+-- name: lock_open_tasks
+-- Every task of some runs that is not settled.
+SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.namespace, t.queue, t.handler,
+       t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
+       t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at, t.started_at,
+       t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_owner, t.lease_expires_at, t.grant_key,
+       t.attempt_expires_at, t.sweep_at, t.reported
+FROM tasks AS t
+WHERE t.bucket = $1 AND t.run_id = ANY ($2::uuid[])
+  AND t.state IN ('pending', 'ready', 'running', 'waiting', 'retrying')
+ORDER BY t.run_id, t.path
+FOR UPDATE OF t;
+
+-- name: lock_unhandled_tasks
+-- Every failure of some runs that counts.
+SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.namespace, t.queue, t.handler,
+       t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
+       t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at, t.started_at,
+       t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_owner, t.lease_expires_at, t.grant_key,
+       t.attempt_expires_at, t.sweep_at, t.reported
+FROM tasks AS t
+WHERE t.bucket = $1 AND t.run_id = ANY ($2::uuid[]) AND t.state = 'failed' AND t.disposition = 'unhandled'
+ORDER BY t.run_id, t.path
+FOR UPDATE OF t;
+
+-- name: lock_all_tasks
+-- Every task of some runs: for a retry.
+SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.namespace, t.queue, t.handler,
+       t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
+       t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at, t.started_at,
+       t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_owner, t.lease_expires_at, t.grant_key,
+       t.attempt_expires_at, t.sweep_at, t.reported
+FROM tasks AS t
+WHERE t.bucket = $1 AND t.run_id = ANY ($2::uuid[])
+ORDER BY t.run_id, t.path
+FOR UPDATE OF t;
+
+-- name: insert_tasks
+-- Nodes that were reached.
+INSERT INTO tasks (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler,
+    lease_ms, attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error,
+    disposition, handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at,
+    lease_owner, lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported)
+SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::integer[], $7::integer[],
+    $8::integer[], $9::text[], $10::text[], $11::text[], $12::integer[], $13::integer[], $14::text[], $15::bigint[],
+    $16::text[], $17::bigint[], $18::text[], $19::bytea[], $20::text[], $21::integer[], $22::text[],
+    $23::timestamptz[], $24::timestamptz[], $25::timestamptz[], $26::timestamptz[], $27::timestamptz[], $28::text[],
+    $29::timestamptz[], $30::text[], $31::timestamptz[], $32::text[], $33::timestamptz[], $34::timestamptz[],
+    $35::boolean[]) AS x;
+
+-- name: update_tasks
+-- Tasks after their events, guarded by the state and attempt that were read under the lock.
+UPDATE tasks AS t
+SET state = x.state, attempt = x.attempt, generation = x.generation, tries = x.tries, losses = x.losses,
+    input_path = x.input_path, input_attempt = x.input_attempt, input_role = x.input_role,
+    output_attempt = x.output_attempt, failure_class = x.failure_class, error = x.error, disposition = x.disposition,
+    handled_by = x.handled_by, cause = x.cause, ready_at = x.ready_at, started_at = x.started_at,
+    finished_at = x.finished_at, due_at = x.due_at, owner = x.owner, leased_at = x.leased_at,
+    lease_owner = x.lease_owner, lease_expires_at = x.lease_expires_at, grant_key = x.grant_key,
+    attempt_expires_at = x.attempt_expires_at, sweep_at = x.sweep_at, reported = x.reported
+FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::integer[], $9::integer[],
+    $10::integer[], $11::text[], $12::bigint[], $13::text[], $14::bigint[], $15::text[], $16::bytea[], $17::text[],
+    $18::integer[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::timestamptz[], $23::timestamptz[],
+    $24::text[], $25::timestamptz[], $26::text[], $27::timestamptz[], $28::text[], $29::timestamptz[],
+    $30::timestamptz[], $31::boolean[])
+    AS x (run_id, path, was_state, was_attempt, state, attempt, generation, tries, losses, input_path, input_attempt,
+          input_role, output_attempt, failure_class, error, disposition, handled_by, cause, ready_at, started_at,
+          finished_at, due_at, owner, leased_at, lease_owner, lease_expires_at, grant_key, attempt_expires_at,
+          sweep_at, reported)
+WHERE t.bucket = $1 AND t.run_id = x.run_id AND t.path = x.path
+  AND t.state = x.was_state AND t.attempt = x.was_attempt;
+
+-- name: lock_leases
+-- Tasks that workers ask for: never waits; with the run's gate and the task's input.
+SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.handler, t.queue, t.lease_ms,
+       t.attempt_timeout_ms, t.grant_key, t.lease_owner, t.lease_expires_at, t.started_at, t.ready_at,
+       r.namespace, r.workflow, r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path, r.trace,
+       r.seq AS run_seq, r.created_at AS run_created_at, i.data AS input, clock_timestamp() AS now
+FROM tasks AS t
+JOIN unnest($2::uuid[], $3::text[]) AS x (run_id, path) ON t.run_id = x.run_id AND t.path = x.path
+JOIN runs AS r ON r.bucket = $1 AND r.run_id = t.run_id
+LEFT JOIN outputs AS i ON i.bucket = $1 AND i.run_id = t.run_id AND i.path = t.input_path
+                      AND i.attempt = t.input_attempt AND i.role = t.input_role
+WHERE t.bucket = $1
+ORDER BY t.run_id, t.path
+FOR UPDATE OF t SKIP LOCKED;
+
+-- name: existing_tasks
+-- Which of the tasks that were not locked are there at all.
+SELECT t.run_id, t.path
+FROM tasks AS t
+JOIN unnest($2::uuid[], $3::text[]) AS x (run_id, path) ON t.run_id = x.run_id AND t.path = x.path
+WHERE t.bucket = $1;
+
+-- name: grant_leases
+-- ready -> running (claim), or the same grant again; guarded by the attempt.
+UPDATE tasks AS t
+SET state = 'running', lease_owner = x.owner, owner = x.owner, grant_key = x.grant_key, leased_at = x.leased_at,
+    lease_expires_at = x.lease_expires_at, attempt_expires_at = x.attempt_expires_at, sweep_at = NULL,
+    started_at = COALESCE(t.started_at, x.leased_at)
+FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[],
+    $9::timestamptz[])
+    AS x (run_id, path, attempt, owner, grant_key, leased_at, lease_expires_at, attempt_expires_at)
+WHERE t.bucket = $1 AND t.run_id = x.run_id AND t.path = x.path AND t.attempt = x.attempt AND t.state = 'ready';
+
+-- name: lock_renewals
+-- Leases that workers renew: never waits.
+SELECT t.run_id, t.path, t.state, t.attempt, t.lease_owner, t.lease_ms, t.lease_expires_at, t.attempt_expires_at,
+       r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path, clock_timestamp() AS now
+FROM tasks AS t
+JOIN unnest($2::uuid[], $3::text[]) AS x (run_id, path) ON t.run_id = x.run_id AND t.path = x.path
+JOIN runs AS r ON r.bucket = $1 AND r.run_id = t.run_id
+WHERE t.bucket = $1
+ORDER BY t.run_id, t.path
+FOR UPDATE OF t SKIP LOCKED;
+
+-- name: renew_leases
+-- Longer leases, guarded by the holder.
+UPDATE tasks AS t
+SET lease_expires_at = x.lease_expires_at
+FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::timestamptz[])
+    AS x (run_id, path, attempt, owner, lease_expires_at)
+WHERE t.bucket = $1 AND t.run_id = x.run_id AND t.path = x.path AND t.attempt = x.attempt
+  AND t.state = 'running' AND t.lease_owner = x.owner;
+
+-- name: get_attempts
+-- Attempts that were left behind, for late reports.
+SELECT a.run_id, a.path, a.attempt, a.owner, a.leased_at, a.ended_at, a.outcome, a.reported, a.failure_class, a.error
+FROM attempts AS a
+JOIN unnest($2::uuid[], $3::text[], $4::bigint[]) AS x (run_id, path, attempt)
+  ON a.run_id = x.run_id AND a.path = x.path AND a.attempt = x.attempt
+WHERE a.bucket = $1;
+
+-- name: insert_attempts
+-- Attempts that are left behind.
+INSERT INTO attempts (bucket, run_id, path, attempt, owner, leased_at, ended_at, outcome, reported, failure_class,
+                      error)
+SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::timestamptz[], $7::timestamptz[],
+    $8::text[], $9::boolean[], $10::text[], $11::bytea[]) AS x;
+
+-- name: get_tokens
+-- Tokens that reached nodes with several incoming edges.
+SELECT k.run_id, k.path, k.live, k.dead, k.failed, k.always, k.names
+FROM tokens AS k
+JOIN unnest($2::uuid[], $3::text[]) AS x (run_id, path) ON k.run_id = x.run_id AND k.path = x.path
+WHERE k.bucket = $1;
+
+-- name: get_all_tokens
+-- Every token row of some runs: for a retry.
+SELECT run_id, path, live, dead, failed, always, names FROM tokens WHERE bucket = $1 AND run_id = ANY ($2::uuid[]);
+
+-- name: put_tokens
+-- Token rows after their events; the run's lock guards them.
+INSERT INTO tokens (bucket, run_id, path, live, dead, failed, always, names)
+SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[])
+    AS x
+ON CONFLICT (bucket, run_id, path) DO UPDATE
+SET live = EXCLUDED.live, dead = EXCLUDED.dead, failed = EXCLUDED.failed, always = EXCLUDED.always,
+    names = EXCLUDED.names;
+
+-- name: get_payloads
+-- Stored payloads.
+SELECT o.run_id, o.path, o.attempt, o.role, o.data
+FROM outputs AS o
+JOIN unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[]) AS x (run_id, path, attempt, role)
+  ON o.run_id = x.run_id AND o.path = x.path AND o.attempt = x.attempt AND o.role = x.role
+WHERE o.bucket = $1;
+
+-- name: insert_payloads
+-- New payloads; they never change.
+INSERT INTO outputs (bucket, run_id, path, attempt, role, data)
+SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::bytea[]) AS x;
+
+-- name: get_signals
+-- Signals that nobody has taken, oldest first.
+SELECT s.run_id, s.seq, s.name, s.payload, s.received_at
+FROM signals AS s
+JOIN unnest($2::uuid[], $3::text[]) AS x (run_id, name) ON s.run_id = x.run_id AND s.name = x.name
+WHERE s.bucket = $1 AND s.taken_by IS NULL
+ORDER BY s.seq;
+
+-- name: put_signals
+-- Signals that came or were taken.
+INSERT INTO signals (bucket, run_id, seq, name, payload, received_at, taken_by)
+SELECT $1, x.* FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::bytea[], $6::timestamptz[], $7::text[]) AS x
+ON CONFLICT (bucket, run_id, seq) DO UPDATE SET taken_by = EXCLUDED.taken_by;
+
+-- name: get_run_tasks
+-- A run's tasks in order of creation, to be shown; outputs up to a size.
+SELECT t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.queue, t.handler, t.failure_class, t.error,
+       t.disposition, t.cause, t.created_at, t.started_at, t.finished_at, t.due_at, t.owner, t.lease_expires_at,
+       CASE WHEN octet_length(o.data) <= $3 THEN o.data END AS output
+FROM tasks AS t
+LEFT JOIN outputs AS o ON o.bucket = $1 AND o.run_id = t.run_id AND o.path = t.path
+                      AND o.attempt = t.output_attempt AND o.role = 'output'
+WHERE t.bucket = $1 AND t.run_id = $2
+ORDER BY t.created_at, t.path;
+
+-- name: get_run_attempts
+-- A run's attempts that were left behind, oldest first.
+SELECT path, attempt, owner, leased_at, ended_at, outcome, failure_class, error
+FROM attempts
+WHERE bucket = $1 AND run_id = $2
+ORDER BY path, attempt;

@@ -1,0 +1,41 @@
+"""Timers and applied requests, as a decision's transaction reads them."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TypeAlias
+from uuid import UUID
+
+import orjson
+
+from headway.coordinator.store.pool import Connection
+from headway.coordinator.store.statements import SQL
+
+TimerKey: TypeAlias = tuple[UUID, str, str, int]  # (run, path, kind, attempt)
+
+
+async def due_timers(connection: Connection, bucket: int, keys: Sequence[TimerKey], now: datetime) -> set[TimerKey]:
+    """Which timers are there and due. Read under their runs' locks, so the answer holds until the commit."""
+    if not keys:
+        return set()
+    columns = [list(column) for column in zip(*keys, strict=True)]
+    records = await connection.fetch(SQL["due_timers"], bucket, *columns, now)
+    return {(record["run_id"], record["path"], record["kind"], record["attempt"]) for record in records}
+
+
+async def delete_timers(connection: Connection, bucket: int, keys: Sequence[TimerKey]) -> None:
+    """Delete timers that mean nothing any more."""
+    if keys:
+        columns = [list(column) for column in zip(*keys, strict=True)]
+        await connection.execute(SQL["delete_timers"], bucket, *columns)
+
+
+async def find_requests(
+    connection: Connection, bucket: int, requests: Iterable[tuple[UUID, UUID]]
+) -> dict[tuple[UUID, UUID], object]:
+    """What requests that were applied before were answered, by (run, request)."""
+    asked = list(requests)
+    if not asked:
+        return {}
+    columns = [list(column) for column in zip(*asked, strict=True)]
+    records = await connection.fetch(SQL["find_requests"], bucket, *columns)
+    return {(record["run_id"], record["request_id"]): orjson.loads(record["answer"]) for record in records}

@@ -1,0 +1,1 @@
+"""The relay: carries out the outbox after its transaction has committed."""

@@ -1,0 +1,148 @@
+"""The coordinator as the relay sees it: hand-overs delivered, lost dispatches swept.
+
+The only room that knows gRPC and protobuf. It translates and bounds the calls in time; it does not retry.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import grpc
+from google.protobuf.duration_pb2 import Duration
+
+from headway.api.events.v1 import events_pb2, events_pb2_grpc
+from headway.api.outbox.v1 import outbox_pb2, outbox_pb2_grpc
+from headway.runtime.serving import MESSAGE_LIMIT
+
+__all__ = [
+    "Coordinator",
+    "CoordinatorBusyError",
+    "CoordinatorRefusedError",
+    "Delivery",
+    "Fate",
+    "Sweep",
+    "connect_coordinator",
+]
+
+DELIVER_DEADLINE = 10.0  # seconds
+SWEEP_DEADLINE = 10.0  # seconds
+_BUSY = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED})
+_CHANNEL_OPTIONS = [
+    ("grpc.max_send_message_length", MESSAGE_LIMIT),
+    ("grpc.max_receive_message_length", MESSAGE_LIMIT),
+    ("grpc.lb_policy_name", "round_robin"),
+    # gRPC waits up to two minutes by itself; what is late here is a run that stands still.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    # A connection that died without a word is found out.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+]
+
+
+class CoordinatorBusyError(Exception):
+    """The coordinator is down or overloaded: the rows stay, call again later."""
+
+
+class CoordinatorRefusedError(Exception):
+    """The call failed as a whole, for a reason that waiting may not cure: perhaps one item of it does that."""
+
+
+class Fate(Enum):
+    """What becomes of a hand-over's row."""
+
+    DONE = auto()
+    """Applied, or the run is over: delete it."""
+    KEPT = auto()
+    """Could not be decided: keep it, call again later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One event for another run, as `EventsService.Deliver` takes it."""
+
+    request_id: str
+    run_id: str
+    type: str
+    event: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What a sweep did: how many tasks were dispatched again, and whether more wait."""
+
+    dispatched: int
+    more: bool
+
+
+class Coordinator:
+    """The coordinator's internal services, through a channel that is passed in."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._events = events_pb2_grpc.EventsServiceStub(channel)
+        self._outbox = outbox_pb2_grpc.OutboxServiceStub(channel)
+
+    async def deliver(self, deliveries: Sequence[Delivery]) -> list[Fate]:
+        """Hand events over.
+
+        Returns:
+            The fate of each, in order.
+
+        Raises:
+            CoordinatorBusyError: Nothing is known about any; call again later.
+            CoordinatorRefusedError: Nothing is known about any; try fewer.
+        """
+        request = events_pb2.DeliverRequest(
+            handovers=[
+                events_pb2.Handover(request_id=item.request_id, run_id=item.run_id, type=item.type, event=item.event)
+                for item in deliveries
+            ]
+        )
+        try:
+            response = await self._events.Deliver(request, timeout=DELIVER_DEADLINE)
+        except grpc.aio.AioRpcError as error:
+            raise _translated(error) from error
+        if len(response.answers) != len(deliveries):
+            raise CoordinatorRefusedError(f"{len(response.answers)} answers to {len(deliveries)} hand-overs")
+        return [_fate(answer) for answer in response.answers]
+
+    async def sweep_everything(self) -> Sweep:
+        """Say that the broker has provably lost everything."""
+        return await self._sweep(outbox_pb2.SweepRequest(broker_lost=True))
+
+    async def sweep_delivered(self, ages: Mapping[tuple[str, str], float]) -> Sweep:
+        """Say up to which age, in seconds, all dispatches of (namespace, queue) have been delivered."""
+        progress: list[outbox_pb2.QueueProgress] = []
+        for (namespace, queue), seconds in ages.items():
+            age = Duration()
+            age.FromMilliseconds(round(seconds * 1000))
+            progress.append(outbox_pb2.QueueProgress(namespace=namespace, queue=queue, delivered_age=age))
+        return await self._sweep(outbox_pb2.SweepRequest(queues=progress))
+
+    async def _sweep(self, request: outbox_pb2.SweepRequest) -> Sweep:
+        try:
+            response = await self._outbox.Sweep(request, timeout=SWEEP_DEADLINE)
+        except grpc.aio.AioRpcError as error:
+            raise _translated(error) from error
+        return Sweep(dispatched=response.dispatched, more=response.more)
+
+
+def connect_coordinator(address: str) -> grpc.aio.Channel:
+    """Make a channel; it connects when first used, and again, soon, after each loss.
+
+    Args:
+        address: host:port, IP addresses with commas between, or a gRPC target.
+    """
+    target = f"ipv4:{address}" if "," in address and ":///" not in address else address
+    return grpc.aio.insecure_channel(target, options=_CHANNEL_OPTIONS)
+
+
+def _fate(answer: int) -> Fate:
+    done = {events_pb2.DELIVER_ANSWER_APPLIED, events_pb2.DELIVER_ANSWER_RUN_CLOSED}
+    return Fate.DONE if answer in done else Fate.KEPT
+
+
+def _translated(error: grpc.aio.AioRpcError) -> Exception:
+    text = f"{error.code().name}: {error.details()}"
+    return CoordinatorBusyError(text) if error.code() in _BUSY else CoordinatorRefusedError(text)

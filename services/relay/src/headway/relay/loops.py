@@ -1,0 +1,70 @@
+"""Keeping the relay's loops going: whatever fails is logged, waited out, and tried again.
+
+The one place where every exception is caught. Knows nothing of what the steps do.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+
+from headway.runtime.backoff import Backoff
+
+__all__ = ["Loops", "Step"]
+
+_log = logging.getLogger(__name__)
+
+Step = Callable[[], Awaitable[None]]
+
+
+class Loops:
+    """Runs steps over and over until stopped.
+
+    Args:
+        backoff: How long to wait after failures in a row.
+        chance: Spreads the tries.
+    """
+
+    def __init__(self, *, backoff: Backoff, chance: random.Random) -> None:
+        self._backoff = backoff
+        self._chance = chance
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Let each loop end after its current step."""
+        self._stopping.set()
+
+    async def keep(self, name: str, step: Step, *, every: float = 0.0) -> None:
+        """Run a step again and again; after a failure wait longer each time, after a success not at all.
+
+        Args:
+            name: For the log.
+            step: Returns now and then, so that the loop can end.
+            every: Seconds between two steps.
+        """
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                await step()
+            except Exception as error:  # noqa: BLE001 - the one place where nothing may end the loop
+                failures += 1
+                delay = self._backoff.delay(failures, self._chance)
+                # One line for each failure, with the trace only at first: an outage is long, and its cause is one.
+                _log.warning(
+                    "%s failed; trying again",
+                    name,
+                    exc_info=error if failures == 1 else None,
+                    extra={"cause": repr(error), "failures": failures, "retry_in_seconds": round(delay, 3)},
+                )
+                await self._wait(delay)
+            else:
+                failures = 0
+                if every:
+                    await self._wait(every)
+
+    async def _wait(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return

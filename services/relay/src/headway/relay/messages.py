@@ -1,0 +1,154 @@
+"""What the relay carries: rows of the outbox, and how they look to a worker or to the coordinator.
+
+Pure: no I/O, no clock, no client library. The broker message is a contract (docs/worker_protocol.md).
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from uuid import UUID
+
+__all__ = [
+    "GROUP",
+    "Dispatch",
+    "Handover",
+    "NotPublishableError",
+    "dispatch_fields",
+    "handover_event",
+    "stream_of",
+    "task_id_of",
+]
+
+GROUP = "workers"
+"""The consumer group that all workers of a queue read through."""
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+class NotPublishableError(ValueError):
+    """The row can never be carried out as it is: it stays, and is worth an alarm."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatch:
+    """A row of kind `dispatch`: a task that wants a worker.
+
+    Attributes:
+        age_seconds: How long ago the row was written, by the database's clock, when it was claimed.
+        trace: W3C traceparent of the decision; empty without tracing.
+    """
+
+    outbox_id: UUID
+    run_id: UUID
+    namespace: str
+    path: str
+    attempt: int
+    queue: str
+    handler: str
+    trace: str
+    age_seconds: float
+
+    @property
+    def queue_name(self) -> str:
+        """Namespace and queue as one name, as in the stream's key."""
+        return f"{self.namespace}/{self.queue}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """A row of kind `handover`: an event for the run `run_id`."""
+
+    outbox_id: UUID
+    run_id: UUID
+    body: bytes
+
+
+def stream_of(queue_name: str) -> str:
+    """Name the stream of a queue; the braces keep all keys of a queue in one slot of a Redis Cluster."""
+    return f"headway:{{{queue_name}}}:dispatch"
+
+
+def task_id_of(run_id: UUID, path: str) -> str:
+    """Name a task on the wire as the coordinator does: its run, which carries the bucket, and its path in the run."""
+    return f"{run_id.hex}:{path}"
+
+
+def dispatch_fields(row: Dispatch, trace: str) -> dict[str, str]:
+    """Write a dispatch as the fields of a stream entry.
+
+    Args:
+        row: The row.
+        trace: W3C traceparent of the publish span, or the row's own without tracing.
+
+    Raises:
+        NotPublishableError: No worker could ever read it.
+    """
+    if not (row.queue and row.handler and row.path and row.namespace):
+        raise NotPublishableError("a dispatch needs a namespace, a queue, a handler and a path")
+    return {
+        "dispatch_id": str(row.outbox_id),
+        "task_id": task_id_of(row.run_id, row.path),
+        "attempt": str(row.attempt),
+        "handler": row.handler,
+        "queue": row.queue,
+        "namespace": row.namespace,
+        "trace": trace,
+    }
+
+
+def handover_event(body: bytes) -> tuple[str, bytes]:
+    """Split `{"type": …, "event": {…}}` into the type and the event's own bytes.
+
+    The event is cut out as it stands, not decoded and written anew: large integers and decimal fractions survive.
+
+    Raises:
+        NotPublishableError: The body is not such an object.
+    """
+    try:
+        text = body.decode()
+        members = _members(text)
+        event_type = members["type"]
+        event = members["event"]
+        kind: object = json.loads(event_type)
+        str(kind).encode()  # a lone surrogate is valid JSON and no valid text
+    except (ValueError, KeyError, RecursionError) as error:
+        raise NotPublishableError(f"the body of a handover is not as agreed: {error!r}") from error
+    if not isinstance(kind, str) or not kind or not event.startswith("{"):
+        raise NotPublishableError("a handover needs a type and an object as its event")
+    return kind, event.encode()
+
+
+def _members(text: str) -> dict[str, str]:
+    """Cut a JSON object into its members, each value as it is written."""
+    decoder = json.JSONDecoder(parse_int=str, parse_float=str)
+    members: dict[str, str] = {}
+    place = _expect(text, 0, "{")
+    while True:
+        key, place = _value(decoder, text, place)
+        start = _skip(text, _expect(text, place, ":"))
+        members[json.loads(key)], place = _value(decoder, text, start)
+        place = _skip(text, place)
+        if text[place : place + 1] != ",":
+            break
+        place += 1
+    if _skip(text, _expect(text, place, "}")) != len(text):
+        raise ValueError("text after the object")
+    return members
+
+
+def _value(decoder: json.JSONDecoder, text: str, place: int) -> tuple[str, int]:
+    start = _skip(text, place)
+    _, end = decoder.raw_decode(text, start)
+    return text[start:end], end
+
+
+def _expect(text: str, place: int, sign: str) -> int:
+    place = _skip(text, place)
+    if text[place : place + 1] != sign:
+        raise ValueError(f"expected {sign!r} at {place}")
+    return place + 1
+
+
+def _skip(text: str, place: int) -> int:
+    found = _SPACE.match(text, place)
+    return found.end() if found else place

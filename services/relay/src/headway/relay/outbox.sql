@@ -1,0 +1,67 @@
+-- The relay's statements: it reads `buckets`, and claims and deletes rows of `outbox`. Nothing else is its business.
+
+-- name: read_backlog
+-- Why: one cheap, lock-free look at all buckets finds what a lost NOTIFY would have left lying; the oldest row of a
+-- bucket is the first by key, because outbox_id is ordered by time.
+SELECT b.bucket, extract(epoch FROM now() - o.created_at)::float8 AS oldest_seconds
+FROM buckets AS b
+LEFT JOIN LATERAL (
+    SELECT outbox.created_at
+    FROM outbox
+    WHERE outbox.bucket = b.bucket
+    ORDER BY outbox.outbox_id
+    LIMIT 1
+) AS o ON TRUE
+ORDER BY b.bucket;
+
+-- name: count_outbox
+-- Why: the depth, for the metric only, and seldom: it reads the whole outbox.
+SELECT count(*) AS rows
+FROM outbox;
+
+-- name: claim_dispatches
+-- Why: several relays share a bucket: each takes rows that nobody else holds. Rows and streams set aside after a
+-- failure are passed over, so that they never fill the batch.
+SELECT outbox_id, run_id, namespace, path, attempt, queue, handler, trace,
+       extract(epoch FROM now() - created_at)::float8 AS age_seconds
+FROM outbox
+WHERE bucket = $1
+  AND kind = 'dispatch'
+  AND outbox_id <> ALL ($2::uuid[])
+  AND namespace || '/' || queue <> ALL ($3::text[])
+ORDER BY outbox_id
+LIMIT $4
+FOR UPDATE SKIP LOCKED;
+
+-- name: claim_handovers
+-- Why: apart from the dispatches, so that a coordinator that is slow or down never holds them up.
+SELECT outbox_id, run_id, body
+FROM outbox
+WHERE bucket = $1
+  AND kind = 'handover'
+  AND outbox_id <> ALL ($2::uuid[])
+ORDER BY outbox_id
+LIMIT $3
+FOR UPDATE SKIP LOCKED;
+
+-- name: delete_rows
+-- Why: in the transaction that claimed them, after they were carried out.
+DELETE FROM outbox
+WHERE bucket = $1
+  AND outbox_id = ANY ($2::uuid[]);
+
+-- name: read_unpublished
+-- Why: a task whose dispatch still waits here is not lost, whatever the broker says. Looks at the oldest rows of each
+-- bucket only ($1 of them); a bucket that has more is behind, and then nothing can be said.
+SELECT o.bucket, o.namespace, o.queue, count(*) AS rows,
+       extract(epoch FROM now() - min(o.created_at))::float8 AS oldest_seconds
+FROM buckets AS b
+CROSS JOIN LATERAL (
+    SELECT outbox.bucket, outbox.namespace, outbox.queue, outbox.created_at
+    FROM outbox
+    WHERE outbox.bucket = b.bucket
+      AND outbox.kind = 'dispatch'
+    ORDER BY outbox.outbox_id
+    LIMIT $1
+) AS o
+GROUP BY o.bucket, o.namespace, o.queue;

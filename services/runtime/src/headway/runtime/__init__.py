@@ -1,0 +1,1 @@
+"""What every Headway service process shares: settings, logs, telemetry, serving, draining."""

@@ -1,0 +1,1 @@
+"""The timers service: finds what is due and tells the coordinator."""

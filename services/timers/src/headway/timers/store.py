@@ -1,0 +1,126 @@
+"""What is due, as PostgreSQL says it: read, never locked, never written.
+
+The only room that knows asyncpg and this service's SQL. Every copy of the service reads the same; who is first to tell
+is the coordinator's to sort out.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+import asyncpg
+
+from headway.timers.statements import load_statements
+
+__all__ = ["LEASE", "Due", "DueKey", "DueReader", "close_pool", "connect_pool"]
+
+_SQL = load_statements("due.sql", "read_due")
+
+LEASE = "lease"
+"""The kind of an expired lease; every other kind is a timer's, as stored."""
+
+ACQUIRE_DEADLINE = 5.0  # seconds to get a connection, opening it included
+STATEMENT_DEADLINE = 5.0  # seconds for a statement
+_SERVER_SETTINGS = {"application_name": "headway-timers", "jit": "off", "default_transaction_read_only": "on"}
+
+
+@dataclass(frozen=True, slots=True)
+class DueKey:
+    """What tells one due thing from all others."""
+
+    run_id: UUID
+    path: str
+    kind: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """A timer or a lease whose time has come, or is about to.
+
+    Attributes:
+        due_at: When it is due, on this process's monotonic clock; never before the database's clock says so.
+    """
+
+    bucket: int
+    key: DueKey
+    due_at: float
+
+
+class DueReader:
+    """Reads what is due, through a pool that is passed in.
+
+    Args:
+        pool: Connections to the database.
+        clock: Monotonic seconds.
+        ahead: How far to look into the future.
+        limit: Most timers, and most leases, of each bucket.
+    """
+
+    def __init__(
+        self, pool: "asyncpg.Pool[asyncpg.Record]", *, clock: Callable[[], float], ahead: timedelta, limit: int
+    ) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._ahead = ahead
+        self._limit = limit
+
+    async def read(self, skipped: Collection[DueKey]) -> list[Due]:
+        """Read what is due, or will be soon, the earliest of each bucket first.
+
+        Args:
+            skipped: What not to look at.
+        """
+        async with self._pool.acquire(timeout=ACQUIRE_DEADLINE) as connection:
+            records = await connection.fetch(
+                _SQL["read_due"],
+                self._ahead,
+                [key.run_id for key in skipped],
+                [key.path for key in skipped],
+                [key.kind for key in skipped],
+                [key.attempt for key in skipped],
+                self._limit,
+            )
+        # Taken after the answer, so later than the statement's now(): nothing is told before its time.
+        now = self._clock()
+        return [_due(record, now) for record in records]
+
+
+async def connect_pool(database_url: str) -> "asyncpg.Pool[asyncpg.Record]":
+    """Make a pool of one connection; it is opened when it is wanted, so the database may be down now.
+
+    Args:
+        database_url: `postgresql://…`.
+    """
+    return await asyncpg.create_pool(
+        database_url,
+        min_size=0,
+        max_size=1,
+        timeout=ACQUIRE_DEADLINE,
+        command_timeout=STATEMENT_DEADLINE,
+        server_settings=_SERVER_SETTINGS,
+        reset=_nothing_to_reset,
+    )
+
+
+async def close_pool(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+    """Close a pool, by force when its connections do not end in time."""
+    try:
+        async with asyncio.timeout(ACQUIRE_DEADLINE):
+            await pool.close()
+    except TimeoutError:
+        pool.terminate()
+
+
+async def _nothing_to_reset(_connection: object) -> None:
+    """Save a round trip per look: reading leaves nothing behind in the session."""
+
+
+def _due(record: asyncpg.Record, now: float) -> Due:
+    return Due(
+        bucket=record["bucket"],
+        key=DueKey(record["run_id"], record["path"], record["kind"], record["attempt"]),
+        due_at=now - record["late_seconds"],
+    )

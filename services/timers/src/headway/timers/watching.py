@@ -1,0 +1,175 @@
+"""Looking out for what is due, and telling the coordinator.
+
+The look-out reads and hands batches to some lanes, each with one call to the coordinator under way. What fails by
+itself is set aside, and the others go on. Nothing here decides: whether a timer fires is the coordinator's.
+"""
+
+import asyncio
+import logging
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+
+from headway.runtime.backoff import Backoff
+from headway.timers.batches import Batches
+from headway.timers.coordinator import Coordinator, CoordinatorLateError, CoordinatorRefusedError, Outcome
+from headway.timers.parked import BatchSize, Parked
+from headway.timers.store import LEASE, Due, DueKey, DueReader
+from headway.timers.telemetry import Telemetry
+
+__all__ = ["Lookout", "Teller"]
+
+_log = logging.getLogger(__name__)
+
+FAILED = Backoff(initial=timedelta(seconds=1), cap=timedelta(seconds=30))
+# What was answered STALE is gone, as a rule; what is not is asked about again soon, but not at every look.
+UNSURE = Backoff(initial=timedelta(milliseconds=100), cap=timedelta(seconds=1))
+MOST_ASIDE = 50_000
+STEP_BACK = (0.005, 0.025)  # seconds, between; see Teller.step_back
+
+
+class Teller:
+    """Tells batches to the coordinator and remembers what to leave alone for a while.
+
+    Args:
+        batches: Where they come from.
+        coordinator: Whom to tell.
+        telemetry: Metrics.
+        batch: Most items per call.
+        chance: Spreads tries.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        batches: Batches,
+        coordinator: Coordinator,
+        telemetry: Telemetry,
+        batch: int,
+        chance: random.Random,
+        clock: Callable[[], float],
+    ) -> None:
+        self._batches = batches
+        self._coordinator = coordinator
+        self._telemetry = telemetry
+        self._chance = chance
+        self._clock = clock
+        self._failed: Parked[DueKey] = Parked(backoff=FAILED, chance=chance, clock=clock, most=MOST_ASIDE)
+        self._unsure: Parked[DueKey] = Parked(backoff=UNSURE, chance=chance, clock=clock, most=MOST_ASIDE)
+        self.size = BatchSize(batch)
+        self.step_back = 0.0
+        """How long to let another copy go first, seconds: it was quicker the last time. So the copies need not agree
+        on who tells, and rarely tell the same; when the other one dies, this one's next batch is not stale."""
+
+    def aside(self) -> set[DueKey]:
+        """Answer what is not to be told now."""
+        return {*self._batches.in_hand, *self._failed.waiting(), *self._unsure.waiting()}
+
+    async def step(self) -> None:
+        """Tell one batch; waits for one, returns without one when the batches are closed."""
+        batch = await self._batches.take()
+        if batch is None:
+            return
+        with self._batches.telling(batch):
+            try:
+                outcomes = await self._tell([due.key for due in batch])
+            except CoordinatorLateError:
+                # One item may hold the others up: they come again in other company, and fewer at a time.
+                self.size.shrink()
+                for due in batch:
+                    self._unsure.park(due.key)
+                raise
+            self.size.grow()
+            self._settle(batch, outcomes)
+
+    async def _tell(self, keys: Sequence[DueKey]) -> list[Outcome]:
+        """Tell, in halves when the whole is refused: in the end the one item that does it stands alone."""
+        try:
+            return await self._coordinator.fire(keys)
+        except CoordinatorRefusedError as error:
+            if len(keys) == 1:
+                _log.error("telling fails", extra={"key": str(keys[0]), "reason": str(error)})
+                return [Outcome.FAILED]
+        half = len(keys) // 2
+        return [*await self._tell(keys[:half]), *await self._tell(keys[half:])]
+
+    def _settle(self, batch: Sequence[Due], outcomes: Sequence[Outcome]) -> None:
+        now = self._clock()
+        for due, outcome in zip(batch, outcomes, strict=True):
+            match outcome:
+                case Outcome.FIRED:
+                    self._telemetry.fired(due.key.kind, now - due.due_at)
+                    self._failed.forget(due.key)
+                    self._unsure.forget(due.key)
+                case Outcome.STALE:
+                    self._failed.forget(due.key)
+                    self._unsure.park(due.key)
+                case Outcome.FAILED:
+                    seconds = self._failed.park(due.key)
+                    _log.error(
+                        "the coordinator could not decide what is due; it is told again",
+                        extra={"key": str(due.key), "retry_in_seconds": round(seconds, 3)},
+                    )
+        counts = Counter(outcomes)
+        for outcome, items in counts.items():
+            self._telemetry.answered(outcome.name.lower(), items)
+        if counts[Outcome.FIRED]:
+            self.step_back = 0.0
+        elif counts[Outcome.STALE] == len(batch):
+            self.step_back = self._chance.uniform(*STEP_BACK)
+
+
+class Lookout:
+    """Looks for what is due and hands it to the lanes.
+
+    Args:
+        reader: Where to look.
+        batches: Where it goes.
+        teller: What to leave alone, and how much to hand over at once.
+        poll_interval: The longest time between two looks; the reader looks as far ahead.
+        limit: As the reader's: a look that brings as many wants another at once.
+        clock: Monotonic seconds, as the reader's.
+    """
+
+    def __init__(
+        self,
+        *,
+        reader: DueReader,
+        batches: Batches,
+        teller: Teller,
+        poll_interval: timedelta,
+        limit: int,
+        clock: Callable[[], float],
+    ) -> None:
+        self._clock = clock
+        self._reader = reader
+        self._batches = batches
+        self._teller = teller
+        self._poll_seconds = poll_interval.total_seconds()
+        self._limit = limit
+
+    async def step(self) -> None:
+        """Look once, hand over what is due, and sleep until the next thing is due or the next look is."""
+        found = await self._reader.read(self._teller.aside())
+        now = self._clock()
+        due = [item for item in found if item.due_at <= now]
+        for batch in self._batched(due):
+            await self._batches.put(batch)
+        most = max(Counter((item.bucket, item.key.kind == LEASE) for item in due).values(), default=0)
+        if most < self._limit:
+            coming = min((item.due_at for item in found if item.due_at > now), default=math.inf) - self._clock()
+            await asyncio.sleep(max(0.0, min(self._poll_seconds, coming + self._teller.step_back)))
+
+    def _batched(self, due: Sequence[Due]) -> Iterator[Sequence[Due]]:
+        """Cut into batches: timers first, because they have a time to keep; items of a bucket together."""
+        for leases in (False, True):
+            items = sorted(
+                (item for item in due if (item.key.kind == LEASE) == leases),
+                key=lambda item: (item.bucket, item.due_at),
+            )
+            size = self._teller.size.size
+            for start in range(0, len(items), size):
+                yield items[start : start + size]

@@ -1,0 +1,113 @@
+"""Natural batching: what has queued while the previous call was under way goes together in the next one.
+
+No timer and no minimum: alone, an item leaves at the end of the loop turn; under load, batches grow by themselves.
+Knows nothing of what it carries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+MOST_ITEMS = 256
+"""Items in one call: the limit of the contract."""
+MOST_BYTES = 8 * 1024 * 1024
+"""Bytes in one call: half the message limit, so that framing never matters."""
+
+
+class Batcher(Generic[Item]):
+    """Hands queued items to `send`, in order, in batches; at most `in_flight` calls at a time.
+
+    `send` owns a batch: it retries, puts items back (`put_back`) or gives them up. It must not raise.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[list[Item]], Awaitable[None]],
+        *,
+        size_of: Callable[[Item], int] | None = None,
+        in_flight: int = 2,
+    ) -> None:
+        """Make an idle batcher; `run` starts it."""
+        self._send = send
+        self._size_of = size_of
+        self._in_flight = in_flight
+        self._queue: deque[Item] = deque()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._unfinished = 0
+
+    def put(self, item: Item) -> None:
+        """Queue an item. Never waits."""
+        self._queue.append(item)
+        self._begin(1)
+
+    def put_back(self, items: list[Item]) -> None:
+        """Queue items again, ahead of all others, in their order."""
+        self._queue.extendleft(reversed(items))
+        self._begin(len(items))
+
+    @property
+    def unfinished(self) -> int:
+        """How many items are queued or under way."""
+        return self._unfinished
+
+    async def join(self) -> None:
+        """Wait until nothing is queued or under way."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        """Carry items until cancelled."""
+        async with asyncio.TaskGroup() as calls:
+            for _ in range(self._in_flight):
+                calls.create_task(self._carry())
+
+    async def _carry(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            while not self._queue:
+                waiting: asyncio.Future[None] = loop.create_future()
+                self._waiting.append(waiting)
+                await waiting
+            batch = self._take()
+            try:
+                await self._send(batch)
+            finally:
+                self._end(len(batch))
+
+    def _take(self) -> list[Item]:
+        queue = self._queue
+        batch: list[Item] = []
+        size = 0
+        while queue and len(batch) < MOST_ITEMS:
+            if self._size_of is not None:
+                size += self._size_of(queue[0])
+                if batch and size > MOST_BYTES:
+                    break
+            batch.append(queue.popleft())
+        if queue:
+            self._wake()
+        return batch
+
+    def _begin(self, count: int) -> None:
+        self._unfinished += count
+        if self._unfinished:
+            self._idle.clear()
+        self._wake()
+
+    def _end(self, count: int) -> None:
+        self._unfinished -= count
+        if not self._unfinished:
+            self._idle.set()
+
+    def _wake(self) -> None:
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+                return

@@ -1,0 +1,221 @@
+"""The built-in handler `headway.python`: inline code, each time in a fresh process with limits.
+
+The limits keep mistakes from harming the worker: they are no sandbox. Code runs with the worker's user and network, so
+a worker serves it only when it is told to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+
+from headway.worker._errors import Final, Retryable
+from headway.worker._outcomes import OUTPUT_LIMIT, TRACE_LIMIT
+
+PYTHON_HANDLER = "headway.python"
+PYTHON_QUEUE = "python"
+
+_CHILD = Path(__file__).with_name("_python_child.py")
+_MIB = 1024 * 1024
+_SLACK = 64 * 1024
+"""Room for what is around an output in the child's answer."""
+
+
+class PythonNotAllowed(Final):
+    """This worker was not started with permission to run inline code."""
+
+
+class PythonInvalidInput(Final):
+    """The input is not `{code, input?, limits?}`."""
+
+
+class PythonLimit(Final):
+    """The code used more processor time or memory, or returned more, than it may."""
+
+
+class PythonTimeout(Retryable):
+    """The code did not end in time."""
+
+
+class PythonDied(Retryable):
+    """The process ended without an answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonLimits:
+    """What one piece of inline code may use.
+
+    Attributes:
+        cpu: Seconds of processor time.
+        memory: MiB of address space.
+        wall: Seconds from start to end.
+    """
+
+    cpu: int = 10
+    memory: int = 512
+    wall: int = 30
+
+
+DEFAULT_LIMITS = PythonLimits()
+MOST_LIMITS = PythonLimits(cpu=600, memory=4096, wall=3600)
+
+
+class PythonHandler:
+    """Runs inline code, when allowed."""
+
+    def __init__(self, *, allowed: bool) -> None:
+        """Make the handler.
+
+        Args:
+            allowed: False: every task is refused, with a final failure.
+        """
+        self._allowed = allowed
+
+    async def __call__(self, request: Any) -> object:
+        """Run `run(input)` of the code in a child process; kill it when cancelled.
+
+        Args:
+            request: `{code, input?, limits?: {cpu?, memory?, wall?}}`: seconds, MiB, seconds.
+
+        Returns:
+            What `run` returned.
+
+        Raises:
+            TaskFailed: Not allowed, over a limit, or what the code raised: retryable, with its own type and trace.
+        """
+        if not self._allowed:
+            raise PythonNotAllowed("this worker does not run inline code; start it with --allow-python")
+        code, given, limits = _parse(request)
+        folder = tempfile.mkdtemp(prefix="headway-python-")
+        try:
+            return await _run(code, given, limits, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _run(code: str, given: object, limits: PythonLimits, folder: str) -> object:
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-I", str(_CHILD)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=folder,
+        # Nothing of the worker's environment: it holds addresses and passwords.
+        env={"PATH": os.defpath, "LANG": "C.UTF-8", "HOME": folder, "TMPDIR": folder},
+        start_new_session=True,
+    )
+    request = {
+        "code": code,
+        "input": given,
+        "limits": {"cpu": limits.cpu, "memory": limits.memory * _MIB, "wall": limits.wall},
+    }
+    try:
+        async with asyncio.timeout(limits.wall):
+            answer, printed = await _converse(child, orjson.dumps(request))
+            await child.wait()
+    except TimeoutError:
+        raise PythonTimeout(f"the code did not end within {limits.wall} s", details={"limit": "wall"}) from None
+    finally:
+        await _kill(child)
+    return _outcome(child.returncode or 0, answer, printed, limits)
+
+
+async def _converse(child: asyncio.subprocess.Process, request: bytes) -> tuple[bytes, bytes]:
+    stdin, stdout, stderr = child.stdin, child.stdout, child.stderr
+    if stdin is None or stdout is None or stderr is None:
+        raise PythonDied("the process has no pipes")
+
+    async def write() -> None:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            stdin.write(request)
+            await stdin.drain()
+        stdin.close()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(write())
+        answer = group.create_task(_first(stdout, OUTPUT_LIMIT * 2 + _SLACK))
+        printed = group.create_task(_last(stderr, TRACE_LIMIT))
+    return answer.result(), printed.result()
+
+
+async def _first(stream: asyncio.StreamReader, most: int) -> bytes:
+    """Read to the end; keep up to `most` bytes and one more, as a sign that there was more."""
+    kept = bytearray()
+    while chunk := await stream.read(_SLACK):
+        kept += chunk[: most + 1 - len(kept)]
+    return bytes(kept)
+
+
+async def _last(stream: asyncio.StreamReader, most: int) -> bytes:
+    kept = b""
+    while chunk := await stream.read(_SLACK):
+        kept = (kept + chunk)[-most:]
+    return kept
+
+
+async def _kill(child: asyncio.subprocess.Process) -> None:
+    """Kill the child and all that it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    await child.wait()
+
+
+def _outcome(status: int, answer: bytes, printed: bytes, limits: PythonLimits) -> object:
+    if status == -signal.SIGXCPU:
+        raise PythonLimit(f"the code used more than {limits.cpu} s of processor time", details={"limit": "cpu"})
+    try:
+        result = cast("dict[str, Any]", orjson.loads(answer))
+    except orjson.JSONDecodeError:
+        if len(answer) > OUTPUT_LIMIT:
+            raise PythonLimit(f"the output has more than {OUTPUT_LIMIT} bytes", details={"limit": "output"}) from None
+        text = printed.decode("utf-8", "replace")
+        raise PythonDied(f"the process ended with status {status}: {text}".strip(": ")) from None
+    error = cast("dict[str, Any] | None", result.get("error"))
+    if error is None:
+        return result.get("output")
+    if error.get("limit") == "memory":
+        raise PythonLimit(f"the code used more than {limits.memory} MiB of memory", details={"limit": "memory"})
+    kind = Final if error["final"] else Retryable
+    failure = kind(str(error["message"]), type=str(error["type"]))
+    failure.trace = str(error["trace"])
+    raise failure
+
+
+def _parse(request: Any) -> tuple[str, object, PythonLimits]:
+    if not isinstance(request, dict):
+        raise PythonInvalidInput("the input must be an object with at least code")
+    fields = cast("dict[str, Any]", request)
+    code = fields.get("code")
+    if not isinstance(code, str):
+        raise PythonInvalidInput("code must be text that defines run(input)")
+    if unknown := sorted(set(fields) - {"code", "input", "limits"}):
+        raise PythonInvalidInput(f"unknown keys: {', '.join(unknown)}; known are code, input, limits")
+    limits = fields.get("limits") or {}
+    if not isinstance(limits, dict):
+        raise PythonInvalidInput("limits must be an object")
+    return code, fields.get("input"), _limits(cast("dict[str, Any]", limits))
+
+
+def _limits(given: dict[str, Any]) -> PythonLimits:
+    values: dict[str, int] = {}
+    for name, value in given.items():
+        most: int | None = getattr(MOST_LIMITS, name, None)
+        if most is None:
+            raise PythonInvalidInput(f"unknown limit {name}; known are cpu (s), memory (MiB), wall (s)")
+        if isinstance(value, bool) or not isinstance(value, int | float) or int(value) != value:
+            raise PythonInvalidInput(f"limit {name} is {value!r}; it must be a whole number")
+        if not 1 <= value <= most:
+            raise PythonInvalidInput(f"limit {name} is {value}; it must be between 1 and {most}")
+        values[name] = int(value)
+    return PythonLimits(**values)

@@ -1,0 +1,82 @@
+"""What a handler knows about the task it runs, and how it learns that it should stop."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+
+from headway.worker._errors import HandlerCancelled
+
+
+class Lease:
+    """The right to run one attempt, as the worker sees it: until when, and whether to stop.
+
+    Safe to read from any thread. Written by the renewal thread only, after the worker made it.
+
+    Attributes:
+        deadline: Monotonic instant at which the lease runs out, in seconds.
+        duration: How long a renewal lasts, in seconds.
+        cancelled: True once the handler should stop, for whatever reason.
+        lost: True once the attempt is not this worker's any more: nothing may be reported.
+    """
+
+    __slots__ = ("cancelled", "deadline", "duration", "lost")
+
+    def __init__(self, *, deadline: float, duration: float) -> None:
+        """Start a lease that runs out at `deadline`."""
+        self.deadline = deadline
+        self.duration = duration
+        self.cancelled = False
+        self.lost = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a handler may know about its task. Safe to use from any thread.
+
+    Attributes:
+        run_id: The run.
+        path: The task's path in its run, such as "resize[12].crop".
+        workflow: The run's workflow.
+        namespace: The run's namespace.
+        handler: The name that the handler was called by.
+        task_id: The task, opaque.
+        attempt: The fencing number of this attempt. Not a count of tries.
+        try_number: Which try this is, from 1: failures so far plus one.
+        idempotency_key: Stable over retries and lost leases of the same input: hand it to what must not act twice.
+        traceparent: W3C traceparent of the handler's span (or of the lease, when tracing is off); empty: none.
+        logger: Logger whose lines carry run, path and attempt.
+    """
+
+    run_id: str
+    path: str
+    workflow: str
+    namespace: str
+    handler: str
+    task_id: str
+    attempt: int
+    try_number: int
+    idempotency_key: str
+    traceparent: str
+    logger: logging.LoggerAdapter[logging.Logger]
+    lease: Lease = field(repr=False)
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the handler should stop: the run was cancelled, or the lease was lost."""
+        return self.lease.cancelled
+
+    def raise_if_cancelled(self) -> None:
+        """Stop here if the handler should stop. Plain functions that run for long call it now and then.
+
+        Raises:
+            HandlerCancelled: The handler should stop. Let it pass.
+        """
+        if self.lease.cancelled:
+            message = "the handler was told to stop"
+            raise HandlerCancelled(message)
+
+    def lease_remaining(self) -> float:
+        """Return for how many seconds from now the lease lasts unless it is renewed (it is, every third of it)."""
+        return max(0.0, self.lease.deadline - time.monotonic())

@@ -1,0 +1,117 @@
+"""What this worker has read and not yet settled: slots, and what becomes of each message. On the event loop only."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+
+from headway.worker._batching import Batcher
+from headway.worker._delivery import Delivery, Message
+from headway.worker._pace import Pauses, pause
+from headway.worker._renewing import Renewals
+from headway.worker._streams import MalformedMessage, QueueUnreachable, Streams
+
+logger = logging.getLogger(__name__)
+
+
+class Ledger:
+    """Deliveries from reading to their end. A delivery leaves it in one of two ways: settled, or let go."""
+
+    def __init__(self, *, slots: int, streams: Streams, renewals: Renewals, drain: asyncio.Event) -> None:
+        """Start empty.
+
+        Args:
+            slots: How many deliveries may be on their way to, or in, a handler.
+            streams: Where messages are acknowledged.
+            renewals: What stops renewing the leases of deliveries that leave.
+            drain: Set when the worker shall stop.
+        """
+        self._free = slots
+        self._streams = streams
+        self._renewals = renewals
+        self._drain = drain
+        self._active: set[Delivery] = set()
+        self._grant_keys = uuid.uuid4().hex  # noqa: TID251  an identity of this start
+        self._deliveries = 0
+        self._changed = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._pauses = Pauses()
+        self.acknowledgements: Batcher[Message | MalformedMessage] = Batcher(self._acknowledge, in_flight=1)
+
+    @property
+    def free(self) -> int:
+        """How many slots are free."""
+        return self._free
+
+    @property
+    def active(self) -> tuple[Delivery, ...]:
+        """What is not settled."""
+        return tuple(self._active)
+
+    async def wait_for_change(self) -> None:
+        """Wait until a slot is freed or a delivery leaves, after the last time that this returned."""
+        await self._changed.wait()
+        self._changed.clear()
+
+    async def wait_until_empty(self) -> None:
+        """Wait until every delivery has left and every acknowledgement is made."""
+        await self._empty.wait()
+        await self.acknowledgements.join()
+
+    def take(self, message: Message) -> Delivery:
+        """Enter a message that was just read: it gets a grant key and takes a slot."""
+        self._deliveries += 1
+        delivery = Delivery(message=message, grant_key=f"{self._grant_keys}-{self._deliveries}")
+        self._active.add(delivery)
+        self._empty.clear()
+        self._free -= 1
+        return delivery
+
+    def free_slot(self, delivery: Delivery) -> None:
+        """Its handler has ended, or will never run."""
+        if delivery.holds_slot:
+            delivery.holds_slot = False
+            self._free += 1
+            self._changed.set()
+
+    def settle(self, delivery: Delivery) -> None:
+        """The outcome is durable, or the lease finally refused: acknowledge the message."""
+        self.acknowledge(delivery)
+        self._leave(delivery)
+
+    def let_go(self, delivery: Delivery) -> None:
+        """Nothing is known for sure: the message stays for whoever takes it over."""
+        self._leave(delivery)
+        if not delivery.acknowledged:
+            self._streams.let_go(delivery.message)
+
+    def acknowledge(self, delivery: Delivery) -> None:
+        """Acknowledge the message now; the delivery stays."""
+        if not delivery.acknowledged and delivery in self._active:
+            delivery.acknowledged = True
+            self.acknowledgements.put(delivery.message)
+
+    def drop(self, fault: MalformedMessage) -> None:
+        """Acknowledge what is no dispatch message."""
+        logger.error("dropped an entry that is no dispatch message", extra={"fault": str(fault)})
+        self.acknowledgements.put(fault)
+
+    def _leave(self, delivery: Delivery) -> None:
+        self.free_slot(delivery)
+        self._renewals.remove(delivery)
+        self._active.discard(delivery)
+        self._changed.set()
+        if not self._active:
+            self._empty.set()
+
+    async def _acknowledge(self, batch: list[Message | MalformedMessage]) -> None:
+        try:
+            await self._streams.acknowledge([(entry.stream, entry.message_id) for entry in batch])
+        except QueueUnreachable as error:
+            logger.warning("acknowledging failed; trying again", extra={"fault": str(error), "items": len(batch)})
+            await pause(self._pauses.next(), self._drain)
+            self.acknowledgements.put_back(batch)
+        else:
+            self._pauses.reset()

@@ -1,0 +1,289 @@
+"""The queues, as Redis Streams: reading for free slots, taking over what dead consumers left, acknowledging in batches.
+
+The only module that knows Redis. Nothing here retries: every method makes one try and raises `QueueUnreachable`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError, ResponseError
+
+from headway.worker._delivery import Message
+
+Answer = TypeVar("Answer")
+
+GROUP = "workers"
+
+_BLOCK = 2.0
+_SHORT_BLOCK = 0.2
+_MOST_SWEEPS = 100
+_CONNECT_TIMEOUT = 5.0
+_ANSWER_TIMEOUT = 10.0
+
+_Item = tuple[bytes, dict[bytes, bytes] | None]
+
+
+class QueueUnreachable(Exception):
+    """Redis did not answer, or refused."""
+
+
+class MalformedMessage(Exception):
+    """An entry that is no dispatch message. It is acknowledged and dropped: nobody could ever run it."""
+
+    def __init__(self, stream: str, message_id: bytes, fault: str) -> None:
+        """Name the entry and its fault."""
+        super().__init__(f"entry {message_id.decode()} of {stream}: {fault}")
+        self.stream = stream
+        self.message_id = message_id
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What a read brought.
+
+    Attributes:
+        messages: Dispatch messages.
+        malformed: What is none.
+    """
+
+    messages: list[Message] = field(default_factory=list[Message])
+    malformed: list[MalformedMessage] = field(default_factory=list[MalformedMessage])
+
+
+def stream_of(namespace: str, queue: str) -> str:
+    """Return the key of a queue's stream. The braces are a hash tag of Redis Cluster."""
+    return f"headway:{{{namespace}/{queue}}}:dispatch"
+
+
+class Streams:
+    """This worker as a consumer of its queues."""
+
+    def __init__(
+        self,
+        redis_url: str,
+        *,
+        namespace: str,
+        queues: Sequence[str],
+        owner: str,
+        claim_idle: float,
+    ) -> None:
+        """Prepare without connecting.
+
+        Args:
+            redis_url: Where Redis is.
+            namespace: Whose queues.
+            queues: Their names; not empty.
+            owner: Name of this consumer: unique per process start.
+            claim_idle: After how many seconds a message that nobody acknowledged is taken over.
+        """
+        # A retry inside the client would hide an outage from the loops here, which pace themselves.
+        self._redis = Redis.from_url(
+            redis_url,
+            protocol=2,
+            retry=Retry(NoBackoff(), 0),
+            socket_connect_timeout=_CONNECT_TIMEOUT,
+            socket_timeout=_ANSWER_TIMEOUT,
+        )
+        self._streams = [stream_of(namespace, queue) for queue in queues]
+        self._owner = owner
+        self._claim_idle = claim_idle
+        self._prepared = False
+        self._turn = 0
+        self._claim_at = 0.0
+        self._lost_answer = False
+        self._held: set[tuple[str, bytes]] = set()
+        self._left: set[tuple[str, bytes]] = set()
+
+    async def read(self, free: int) -> Entries:
+        """Return up to `free` messages; waits for one for up to two seconds.
+
+        After a broken connection the first read returns what was delivered without arriving; once per third of
+        `claim_idle` it returns what consumers that died left behind.
+
+        Raises:
+            QueueUnreachable: Redis did not answer, or refused.
+        """
+        return await self._try(self._read(free))
+
+    def let_go(self, message: Message) -> None:
+        """Forget a message without acknowledging it: it is taken over later, by this consumer or another."""
+        entry = (message.stream, message.message_id)
+        self._held.discard(entry)
+        self._left.add(entry)
+
+    async def cut_off(self, most: int) -> Entries:
+        """Return up to `most` messages that were delivered to this consumer but did not arrive (a read was cut off).
+
+        Raises:
+            QueueUnreachable: Redis did not answer, or refused.
+        """
+        return await self._try(self._cut_off(most))
+
+    async def acknowledge(self, entries: Sequence[tuple[str, bytes]]) -> None:
+        """Acknowledge and delete entries, all in one pipeline.
+
+        Args:
+            entries: Stream and message id of each.
+
+        Raises:
+            QueueUnreachable: Redis did not answer, or refused.
+        """
+        await self._try(self._acknowledge(entries))
+
+    async def leave(self) -> None:
+        """Remove this consumer from the groups where it has nothing pending.
+
+        Raises:
+            QueueUnreachable: Redis did not answer, or refused.
+        """
+        await self._try(self._leave())
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._redis.aclose()
+
+    async def _try(self, call: Awaitable[Answer]) -> Answer:
+        try:
+            return await call
+        except (RedisError, OSError, TimeoutError) as error:
+            self._lost_answer = True
+            if isinstance(error, ResponseError) and str(error).startswith("NOGROUP"):
+                self._prepared = False
+            raise QueueUnreachable(f"{type(error).__name__}: {error}") from error
+
+    async def _command(self, *arguments: str | bytes | int) -> Any:
+        return await cast("Awaitable[Any]", self._redis.execute_command(*arguments))
+
+    async def _prepare(self) -> None:
+        for stream in self._streams:
+            try:
+                await self._command("XGROUP", "CREATE", stream, GROUP, "0", "MKSTREAM")
+            except ResponseError as error:
+                if not str(error).startswith("BUSYGROUP"):
+                    raise
+        self._prepared = True
+
+    async def _read(self, free: int) -> Entries:
+        if not self._prepared:
+            await self._prepare()
+        if self._lost_answer:
+            entries = await self._cut_off(free)
+            # A full house may have left some behind.
+            self._lost_answer = len(entries.messages) == free
+            if entries.messages:
+                return entries
+        now = time.monotonic()
+        if now >= self._claim_at:
+            self._claim_at = now + self._claim_idle / 3
+            entries = await self._claim(free)
+            if entries.messages or entries.malformed:
+                return entries
+        streams, count, block = self._share(free)
+        block = min(block, max(0.0, self._claim_at - now))
+        answer = await self._command(
+            # BLOCK 0 would wait for ever.
+            *("XREADGROUP", "GROUP", GROUP, self._owner, "COUNT", count, "BLOCK", max(1, int(block * 1000))),
+            *("STREAMS", *streams, *(">" for _ in streams)),
+        )
+        return self._take(answer, free)
+
+    def _share(self, free: int) -> tuple[list[str], int, float]:
+        """Say which streams to read, how many of each, and for how long to wait.
+
+        COUNT holds for each stream by itself. With fewer free slots than streams, only so many are read, in turn.
+        """
+        every = self._streams
+        if free >= len(every):
+            return every, free // len(every), _BLOCK
+        start = self._turn % len(every)
+        self._turn += free
+        return (every + every)[start : start + free], 1, _SHORT_BLOCK
+
+    async def _cut_off(self, most: int) -> Entries:
+        answer = await self._command(
+            *("XREADGROUP", "GROUP", GROUP, self._owner, "COUNT", most + len(self._held) + len(self._left)),
+            *("STREAMS", *self._streams, *("0" for _ in self._streams)),
+        )
+        # What was let go is not cut off: it waits for its idle time to pass.
+        return self._take(answer, most, skip=self._left)
+
+    def _take(self, answer: object, most: int, *, skip: AbstractSet[tuple[str, bytes]] = frozenset()) -> Entries:
+        """Parse; leave out what this worker works on already, and what there is no slot for."""
+        entries = Entries()
+        for stream, items in cast("list[tuple[bytes, list[_Item]]]", answer or []):
+            wanted = [item for item in items if (stream.decode(), item[0]) not in skip]
+            self._take_items(stream.decode(), wanted, most, entries)
+        return entries
+
+    def _take_items(self, stream: str, items: list[_Item], most: int, into: Entries) -> None:
+        for message_id, fields in items:
+            entry = (stream, message_id)
+            if not fields or entry in self._held:
+                continue  # deleted meanwhile and still pending somewhere, or at work here
+            if len(into.messages) >= most:
+                return
+            self._held.add(entry)
+            self._left.discard(entry)
+            try:
+                into.messages.append(_parse(stream, message_id, fields))
+            except MalformedMessage as fault:
+                into.malformed.append(fault)
+
+    async def _claim(self, free: int) -> Entries:
+        entries = Entries()
+        for stream in self._streams:
+            cursor = b"0-0"
+            for _ in range(_MOST_SWEEPS):
+                room = free - len(entries.messages)
+                if room <= 0:
+                    return entries
+                answer = await self._command(
+                    *("XAUTOCLAIM", stream, GROUP, self._owner, int(self._claim_idle * 1000), cursor, "COUNT", room)
+                )
+                self._take_items(stream, cast("list[_Item]", answer[1]), free, entries)
+                cursor = cast("bytes", answer[0])
+                if cursor == b"0-0":
+                    break
+        # Rotated, so that no stream is always the last one.
+        self._streams = self._streams[1:] + self._streams[:1]
+        return entries
+
+    async def _acknowledge(self, entries: Sequence[tuple[str, bytes]]) -> None:
+        by_stream: defaultdict[str, list[bytes]] = defaultdict(list)
+        for stream, message_id in entries:
+            by_stream[stream].append(message_id)
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for stream, message_ids in by_stream.items():
+                pipeline.execute_command("XACK", stream, GROUP, *message_ids)
+                pipeline.execute_command("XDEL", stream, *message_ids)
+            await pipeline.execute()
+        self._held.difference_update(entries)
+
+    async def _leave(self) -> None:
+        for stream in self._streams:
+            pending = await self._redis.xpending_range(stream, GROUP, "-", "+", 1, self._owner)
+            # Deleting a consumer forgets what it has pending: only an empty one may go.
+            if not pending:
+                await self._command("XGROUP", "DELCONSUMER", stream, GROUP, self._owner)
+
+
+def _parse(stream: str, message_id: bytes, fields: dict[bytes, bytes]) -> Message:
+    try:
+        return Message(
+            stream=stream,
+            message_id=message_id,
+            task_id=fields[b"task_id"].decode(),
+            attempt=int(fields[b"attempt"]),
+            trace=fields.get(b"trace", b"").decode(),
+        )
+    except (KeyError, ValueError) as fault:
+        raise MalformedMessage(stream, message_id, f"{type(fault).__name__}: {fault}") from None

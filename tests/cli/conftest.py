@@ -1,0 +1,57 @@
+"""The command line, run in this process against a scripted coordinator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from headway.cli.__main__ import run
+from tests.client.scripted_coordinator import ScriptedCoordinator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """The one JSON document on standard output; fails if there is anything else."""
+        return json.loads(self.out)
+
+
+class CommandLine:
+    """Runs commands."""
+
+    def __init__(self, address: Callable[[], str], capsys: pytest.CaptureFixture[str]) -> None:
+        self._address = address
+        self._capsys = capsys
+
+    async def __call__(self, *arguments: str) -> Result:
+        self._capsys.readouterr()
+        if arguments[0] not in {"dev", "db"}:
+            arguments = (*arguments, "--address", self._address())
+        code = await run(arguments)
+        assert not callable(code)
+        out, err = self._capsys.readouterr()
+        return Result(code=int(code), out=out, err=err)
+
+
+@pytest.fixture
+async def coordinator() -> AsyncIterator[ScriptedCoordinator]:
+    scripted = ScriptedCoordinator()
+    await scripted.start()
+    yield scripted
+    await scripted.stop()
+
+
+@pytest.fixture
+def headway(coordinator: ScriptedCoordinator, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(lambda: coordinator.address, capsys)

@@ -1,0 +1,169 @@
+"""check and deploy: faults where editors find them, all or nothing, exit 1 for faults."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import grpc
+import pytest
+
+from headway.api.definitions.v1 import definitions_pb2
+from tests.cli.conftest import CommandLine
+from tests.client.scripted_coordinator import Refusal, ScriptedCoordinator
+
+FAULT = definitions_pb2.Fault(
+    line=3, column=7, code="unknown_node", message="no node `c`", remedy="add it, or mend the edge"
+)
+WARNING = definitions_pb2.Fault(line=1, column=1, code="unused", message="never used", warning=True)
+CLEAN = definitions_pb2.CheckResponse(workflow="orders")
+FAULTY = definitions_pb2.CheckResponse(workflow="orders", faults=[WARNING, FAULT])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    paths = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
+    for path in paths:
+        path.write_text(f"workflow: {path.stem}\n")
+    return [str(path) for path in paths]
+
+
+async def test_check_prints_each_fault_with_its_place_and_remedy(
+    headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
+) -> None:
+    coordinator.script("definitions.Check", CLEAN, FAULTY)
+
+    result = await headway("check", *files)
+
+    assert result.code == 1
+    assert result.out.splitlines() == [
+        f"{files[1]}:1:1: warning: never used",
+        f"{files[1]}:3:7: error: no node `c` — add it, or mend the edge",
+        "2 files, 1 error, 1 warning",
+    ]
+    sources = [request.source for request in coordinator.requests["definitions.Check"]]
+    assert sources == ["workflow: a\n", "workflow: b\n"]
+
+
+async def test_warnings_alone_are_no_failure(
+    headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
+) -> None:
+    coordinator.script("definitions.Check", definitions_pb2.CheckResponse(workflow="orders", faults=[WARNING]))
+
+    assert (await headway("check", files[0])).code == 0
+
+
+async def test_check_as_json_lists_the_files_with_their_faults(
+    headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
+) -> None:
+    coordinator.script("definitions.Check", FAULTY)
+
+    result = await headway("check", files[0], "--json")
+
+    assert result.code == 1
+    (checked,) = result.document["files"]
+    assert checked["file"] == files[0]
+    assert checked["workflow"] == "orders"
+    assert checked["faults"][1] == {
+        "line": 3,
+        "column": 7,
+        "code": "unknown_node",
+        "message": "no node `c`",
+        "remedy": "add it, or mend the edge",
+        "warning": False,
+    }
+
+
+@pytest.fixture
+def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler on this machine that finds one fault in every file; it stands in for the coordinator's program."""
+    (tmp_path / "stand_in_compiler.py").write_text(
+        "import json, sys\n"
+        "assert sys.argv[1:4] == ['check', '--json', '--'], sys.argv\n"
+        "fault = dict(line=2, column=1, code='cycle', message='a cycle', remedy='cut it', warning=False)\n"
+        "print(json.dumps({'files': [{'file': f, 'workflow': 'w', 'faults': [fault]} for f in sys.argv[4:]]}))\n"
+        "sys.exit(1)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr("headway.cli.commands.definitions.COMPILER", "stand_in_compiler")
+
+
+@pytest.mark.usefixtures("compiler")
+async def test_check_uses_the_compiler_on_this_machine_when_no_coordinator_answers(
+    headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
+) -> None:
+    await coordinator.stop()
+
+    result = await headway("check", *files)
+
+    assert result.code == 1
+    assert result.out.splitlines()[0] == f"{files[0]}:2:1: error: a cycle — cut it"
+
+
+@pytest.mark.usefixtures("compiler")
+async def test_check_offline_asks_no_coordinator(
+    headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
+) -> None:
+    coordinator.script("definitions.Check", CLEAN)
+
+    assert (await headway("check", "--offline", files[0])).code == 1
+    assert coordinator.requests["definitions.Check"] == []
+
+
+async def test_a_file_that_cannot_be_read_is_named(headway: CommandLine, tmp_path: Path) -> None:
+    result = await headway("check", str(tmp_path / "none.yaml"))
+
+    assert result.code == 2
+    assert "none.yaml: No such file or directory" in result.err
+
+
+async def test_deploy_deploys_every_file_and_names_the_versions(
+    headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
+) -> None:
+    coordinator.script("definitions.Check", CLEAN)
+    coordinator.script(
+        "definitions.Deploy",
+        definitions_pb2.DeployResponse(workflow="a", version=3, changed=True),
+        definitions_pb2.DeployResponse(workflow="b", version=1),
+    )
+
+    result = await headway("deploy", *files, "--namespace", "shop")
+
+    assert result.code == 0
+    assert result.out.splitlines() == [
+        f"a version 3 deployed ({files[0]})",
+        f"b version 1 was deployed already ({files[1]})",
+    ]
+    assert {request.namespace for request in coordinator.requests["definitions.Deploy"]} == {"shop"}
+
+
+async def test_deploy_deploys_nothing_when_one_file_has_a_fault(
+    headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
+) -> None:
+    coordinator.script("definitions.Check", CLEAN, FAULTY)
+
+    result = await headway("deploy", *files)
+
+    assert result.code == 1
+    assert "nothing was deployed" in result.err
+    assert coordinator.requests["definitions.Deploy"] == []
+
+
+async def test_a_fault_that_only_deploying_finds_is_printed_like_the_others(
+    headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
+) -> None:
+    coordinator.script("definitions.Check", CLEAN)
+    coordinator.script(
+        "definitions.Deploy",
+        Refusal(
+            reason="DEFINITION_FAULTY",
+            code=grpc.StatusCode.INVALID_ARGUMENT,
+            details=(definitions_pb2.CheckResponse(faults=[FAULT]),),
+        ),
+    )
+
+    result = await headway("deploy", files[0])
+
+    assert result.code == 1
+    assert result.out.splitlines() == [f"{files[0]}:3:7: error: no node `c` — add it, or mend the edge"]

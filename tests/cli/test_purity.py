@@ -1,0 +1,176 @@
+"""With --json, standard output is one JSON document, whatever happens; no output carries colours off a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import grpc
+import pytest
+
+from headway.api.definitions.v1 import definitions_pb2
+from headway.api.runs.v1 import runs_pb2
+from headway.client import Patience
+from tests.cli.conftest import CommandLine
+from tests.client.scripted_coordinator import Refusal, ScriptedCoordinator, Stream
+
+RUN = runs_pb2.Run(run_id="r1", workflow="orders", version=1, state=runs_pb2.RUN_STATE_SUCCEEDED, output=b'"done"')
+TASK = runs_pb2.Task(path="charge", type="call", state=runs_pb2.TASK_STATE_SUCCEEDED)
+EVENT = runs_pb2.Event(seq=1, type="RunStarted", event=b"{}")
+
+COMMANDS = [
+    ("check", "FILE"),
+    ("deploy", "FILE"),
+    ("start", "orders"),
+    ("start", "orders", "--wait"),
+    ("list",),
+    ("show", "r1"),
+    ("history", "r1"),
+    ("watch", "r1"),
+    ("signal", "r1", "paid"),
+    ("cancel", "r1"),
+    ("retry", "r1"),
+]
+
+
+def script_success(coordinator: ScriptedCoordinator) -> None:
+    coordinator.script("definitions.Check", definitions_pb2.CheckResponse(workflow="orders"))
+    coordinator.script("definitions.Deploy", definitions_pb2.DeployResponse(workflow="orders", version=1, changed=True))
+    coordinator.script("runs.Start", runs_pb2.StartResponse(run_id="r1", version=1))
+    coordinator.script("runs.List", runs_pb2.ListResponse(runs=[RUN]))
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=RUN, tasks=[TASK]))
+    coordinator.script("runs.GetHistory", runs_pb2.GetHistoryResponse(events=[EVENT]))
+    coordinator.script("runs.Watch", Stream(messages=[runs_pb2.WatchResponse(event=EVENT, state=RUN.state)]))
+    coordinator.script("runs.Signal", runs_pb2.SignalResponse(seq=2))
+    coordinator.script("runs.Cancel", runs_pb2.CancelResponse(state=runs_pb2.RUN_STATE_RUNNING))
+    coordinator.script("runs.Retry", runs_pb2.RetryResponse(chosen=["charge"], epoch=2))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "orders.yaml"
+    path.write_text("workflow: orders\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+async def test_with_json_every_command_prints_one_document(
+    command: tuple[str, ...], headway: CommandLine, coordinator: ScriptedCoordinator, file: str
+) -> None:
+    script_success(coordinator)
+
+    result = await headway(*(file if word == "FILE" else word for word in command), "--json")
+
+    assert result.code == 0, result.err
+    assert isinstance(result.document, dict)
+    assert "error" not in result.document or result.document["error"] is None
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+async def test_with_json_a_refusal_is_one_document_too(
+    command: tuple[str, ...], headway: CommandLine, coordinator: ScriptedCoordinator, file: str
+) -> None:
+    for method in (
+        *("Start", "List", "Get", "GetHistory", "Watch", "Signal", "Cancel", "Retry"),
+        *("Check", "Deploy"),
+    ):
+        service = "definitions" if method in {"Check", "Deploy"} else "runs"
+        coordinator.script(
+            f"{service}.{method}",
+            Refusal(reason="RUN_NOT_FOUND", code=grpc.StatusCode.NOT_FOUND, message="no run r1", metadata={"a": "b"}),
+        )
+
+    result = await headway(*(file if word == "FILE" else word for word in command), "--json")
+
+    assert result.code == 2
+    assert result.document == {
+        "error": {"reason": "RUN_NOT_FOUND", "message": "no run r1", "code": "NOT_FOUND", "metadata": {"a": "b"}}
+    }
+    assert "no run r1" in result.err
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+async def test_an_unreachable_coordinator_is_said_in_one_sentence_with_a_remedy(
+    command: tuple[str, ...],
+    headway: CommandLine,
+    coordinator: ScriptedCoordinator,
+    file: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("headway.cli.commands.definitions.find_spec", lambda _name: None)
+    monkeypatch.setattr("headway.cli.command.SHORT_PATIENCE", Patience(give_up_after=timedelta()))
+    await coordinator.stop()
+
+    result = await headway(*(file if word == "FILE" else word for word in command))
+
+    assert result.code == 2
+    assert result.out == ""
+    assert len(result.err.splitlines()) == 1
+    assert f"no coordinator answers at {coordinator.address}" in result.err
+    assert "headway dev" in result.err
+    assert "Traceback" not in result.err
+
+
+async def test_with_json_wrong_usage_is_one_document_too(headway: CommandLine) -> None:
+    result = await headway("list", "--limit", "0", "--json")
+
+    assert result.code == 2
+    assert result.document["error"]["reason"] == "USAGE"
+
+
+async def test_json_lines_prints_each_event_as_a_document(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    script_success(coordinator)
+    messages = [
+        runs_pb2.WatchResponse(event=runs_pb2.Event(seq=seq, type="NodeCompleted"), state=RUN.state) for seq in (1, 2)
+    ]
+    coordinator.script("runs.Watch", Stream(messages=messages))
+
+    result = await headway("watch", "r1", "--json-lines")
+
+    assert [json.loads(line)["event"]["seq"] for line in result.out.splitlines()] == [1, 2]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+async def test_off_a_terminal_nothing_is_coloured(
+    command: tuple[str, ...], headway: CommandLine, coordinator: ScriptedCoordinator, file: str
+) -> None:
+    script_success(coordinator)
+
+    result = await headway(*(file if word == "FILE" else word for word in command))
+
+    assert result.code == 0, result.err
+    assert "\x1b" not in result.out + result.err
+    assert result.out.strip()
+
+
+async def test_text_from_elsewhere_steers_no_terminal_and_is_no_markup(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    task = runs_pb2.Task(
+        path="charge",
+        state=runs_pb2.TASK_STATE_FAILED,
+        error=runs_pb2.TaskError(failure_class="exec_failed", type="E", message="\x1b[2J[red]gone[/red] :boom:\r"),
+    )
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=RUN, tasks=[task]))
+
+    result = await headway("show", "r1")
+
+    assert "\x1b" not in result.out
+    assert "\r" not in result.out
+    assert "\\x1b[2J[red]gone[/red] :boom:" in result.out
+
+
+def test_the_installed_program_prints_pure_json_and_ends_with_2_when_nobody_answers() -> None:
+    command = [sys.executable, "-m", "headway.cli", "list", "--json", "--address", "127.0.0.1:1"]
+
+    ended = subprocess.run(command, capture_output=True, check=False, env={**os.environ, "PYTHONWARNINGS": "error"})
+
+    assert ended.returncode == 2
+    assert json.loads(ended.stdout)["error"]["reason"] == "UNREACHABLE"
+    assert b"Traceback" not in ended.stderr

@@ -1,0 +1,288 @@
+"""Starting runs and looking at them: what is sent, what people read, how commands end."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from headway.api.runs.v1 import runs_pb2
+from tests.cli.conftest import CommandLine
+from tests.client.scripted_coordinator import Plain, ScriptedCoordinator, Stream
+
+NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
+STATES = {
+    "succeeded": (runs_pb2.RUN_STATE_SUCCEEDED, 0),
+    "failed": (runs_pb2.RUN_STATE_FAILED, 1),
+    "cancelled": (runs_pb2.RUN_STATE_CANCELLED, 1),
+}
+
+
+@pytest.fixture(autouse=True)
+def noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.cli.clock.now", lambda: NOON)
+
+
+def stamp(instant: datetime) -> Timestamp:
+    message = Timestamp()
+    message.FromDatetime(instant)
+    return message
+
+
+def run(state: runs_pb2.RunState, *, error: str = "") -> runs_pb2.Run:
+    made = runs_pb2.Run(
+        run_id="r1",
+        namespace="default",
+        workflow="orders",
+        version=2,
+        state=state,
+        epoch=1,
+        created_at=stamp(NOON - timedelta(minutes=3, seconds=12)),
+        input=b'{"order_id":7}',
+        last_seq=1,
+    )
+    if error:
+        made.error.CopyFrom(runs_pb2.RunError(failure_class="exec_failed", message=error, paths=["charge"]))
+    if state not in {runs_pb2.RUN_STATE_RUNNING, runs_pb2.RUN_STATE_PENDING}:
+        made.finished_at.CopyFrom(stamp(NOON))
+    return made
+
+
+def progress(seq: int, kind: str, state: runs_pb2.RunState, event: bytes = b"{}") -> runs_pb2.WatchResponse:
+    return runs_pb2.WatchResponse(
+        event=runs_pb2.Event(seq=seq, type=kind, path="charge", event=event, at=stamp(NOON)), state=state
+    )
+
+
+async def test_start_prints_the_run_and_how_to_follow_it(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Start", runs_pb2.StartResponse(run_id="r1", version=2))
+
+    result = await headway("start", "orders", "--input", '{"order_id": 7}', "--key", "k", "--version", "2")
+
+    assert result.code == 0
+    assert result.out.splitlines() == ["run r1 started (orders version 2)", "follow it with: headway watch r1"]
+    request = coordinator.requests["runs.Start"][0]
+    assert (request.input, request.key, request.version) == (b'{"order_id":7}', "k", 2)
+
+
+async def test_input_can_come_from_a_file_or_from_standard_input(
+    headway: CommandLine, coordinator: ScriptedCoordinator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinator.script("runs.Start", runs_pb2.StartResponse(run_id="r1"))
+    (tmp_path / "input.json").write_text("[1]")
+    monkeypatch.setattr("sys.stdin", io.StringIO("[2]"))
+
+    await headway("start", "orders", "--input", f"@{tmp_path / 'input.json'}")
+    await headway("start", "orders", "--input", "@-")
+
+    assert [request.input for request in coordinator.requests["runs.Start"]] == [b"[1]", b"[2]"]
+
+
+@pytest.mark.parametrize("text", ["{", "NaN", "@/nowhere/at/all"])
+async def test_input_that_is_no_json_is_refused_before_any_call(
+    text: str, headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    result = await headway("start", "orders", "--input", text)
+
+    assert result.code == 2
+    assert "--input" in result.err
+    assert coordinator.requests["runs.Start"] == []
+
+
+@pytest.mark.parametrize("state", sorted(STATES))
+async def test_waiting_ends_with_the_runs_success(
+    state: str, headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    message, code = STATES[state]
+    coordinator.script("runs.Start", runs_pb2.StartResponse(run_id="r1", version=2))
+    coordinator.script("runs.Watch", Stream(messages=[progress(1, "RunStarted", message)]))
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=run(message)))
+
+    people = await headway("start", "orders", "--wait")
+    program = await headway("start", "orders", "--wait", "--json")
+
+    assert people.code == program.code == code
+    assert people.out.splitlines()[-1] == f"{state} after 3m12s"
+    assert program.document["state"] == state
+    assert program.document["run_id"] == "r1"
+
+
+@pytest.mark.parametrize("state", sorted(STATES))
+async def test_watching_ends_with_the_runs_success(
+    state: str, headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    message, code = STATES[state]
+    coordinator.script("runs.Watch", Stream(messages=[progress(1, "RunStarted", message)]))
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=run(message, error="card declined")))
+
+    result = await headway("watch", "r1")
+
+    assert result.code == code
+    assert "RunStarted" in result.out
+    assert result.out.splitlines()[-1] == f"{state} after 3m12s: exec_failed at charge: card declined"
+
+
+async def test_watching_goes_on_through_a_break_and_shows_each_event_once(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    done = runs_pb2.RUN_STATE_SUCCEEDED
+    failure = b'{"failure":{"failure_class":"timeout","type":"attempt_timeout","message":"30 s"}}'
+    coordinator.script(
+        "runs.Watch",
+        Stream(messages=[progress(1, "RunStarted", runs_pb2.RUN_STATE_RUNNING)], then=Plain()),
+        Stream(messages=[progress(2, "NodeFailed", done, failure)]),
+    )
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=run(done)))
+
+    result = await headway("watch", "r1")
+
+    lines = result.out.splitlines()
+    assert [line.split()[1] for line in lines[:2]] == ["1", "2"]
+    assert "timeout attempt_timeout: 30 s" in lines[1]
+    assert [request.from_seq for request in coordinator.requests["runs.Watch"]] == [1, 2]
+
+
+async def test_the_json_of_a_watch_holds_all_events_and_the_outcome(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    done = runs_pb2.RUN_STATE_SUCCEEDED
+    coordinator.script(
+        "runs.Watch", Stream(messages=[progress(1, "RunStarted", done), progress(2, "NodeCompleted", done)])
+    )
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=run(done)))
+
+    document = (await headway("watch", "r1", "--json")).document
+
+    assert document["state"] == "succeeded"
+    assert [event["seq"] for event in document["events"]] == [1, 2]
+    assert document["events"][0]["at"] == "2026-01-02T12:00:00Z"
+
+
+async def test_list_reads_no_further_than_the_limit(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
+    page = runs_pb2.ListResponse(runs=[run(runs_pb2.RUN_STATE_FAILED, error="card declined")] * 2, next_page_token="t")
+    coordinator.script("runs.List", page)
+
+    result = await headway("list", "--limit", "3", "--workflow", "orders", "--state", "failed")
+
+    assert result.code == 0
+    header, *rows = result.out.splitlines()
+    assert header.split() == ["RUN", "WORKFLOW", "VERSION", "STATE", "STARTED", "DURATION", "ERROR"]
+    assert len(rows) == 3
+    assert "exec_failed: card declined" in rows[0]
+    assert len(coordinator.requests["runs.List"]) == 2
+    assert coordinator.requests["runs.List"][0].state == runs_pb2.RUN_STATE_FAILED
+
+
+async def test_an_empty_list_says_so(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
+    coordinator.script("runs.List", runs_pb2.ListResponse())
+
+    assert (await headway("list")).out == "no runs\n"
+    assert (await headway("list", "--json")).document == {"runs": []}
+
+
+STUCK = [
+    runs_pb2.Task(
+        path="pick",
+        type="call",
+        state=runs_pb2.TASK_STATE_READY,
+        queue="shipping",
+        handler="shipping.pick",
+        created_at=stamp(NOON - timedelta(hours=2, minutes=5)),
+    ),
+    runs_pb2.Task(
+        path="pack",
+        type="call",
+        state=runs_pb2.TASK_STATE_RUNNING,
+        owner="w1",
+        lease_expires_at=stamp(NOON - timedelta(seconds=40)),
+    ),
+    runs_pb2.Task(
+        path="pause", type="wait", state=runs_pb2.TASK_STATE_WAITING, due_at=stamp(NOON + timedelta(days=3, hours=4))
+    ),
+    runs_pb2.Task(path="approve", type="wait_for_event", state=runs_pb2.TASK_STATE_WAITING),
+    runs_pb2.Task(
+        path="charge",
+        type="http",
+        state=runs_pb2.TASK_STATE_RETRYING,
+        tries=2,
+        losses=1,
+        due_at=stamp(NOON + timedelta(seconds=30)),
+        error=runs_pb2.TaskError(failure_class="exec_failed", type="HTTPError", message="503\nsecond line"),
+    ),
+    runs_pb2.Task(path="done", type="set", state=runs_pb2.TASK_STATE_SUCCEEDED),
+]
+
+
+async def test_show_says_what_a_stuck_run_waits_for(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=run(runs_pb2.RUN_STATE_RUNNING), tasks=STUCK))
+
+    result = await headway("show", "r1")
+
+    lines = result.out.splitlines()
+    begin = lines.index("waits for")
+    assert lines[begin + 1 : begin + 6] == [
+        "  pick: a worker of queue 'shipping' that knows handler 'shipping.pick'; created 2h05m ago",
+        "  pack: worker w1, whose lease ran out 40.0s ago: the timers service is about to give it to another",
+        "  pause: its time, until 2026-01-05 16:00:00Z (in 3d04h)",
+        "  approve: a signal",
+        "  charge: its next try at 2026-01-02 12:00:30Z (in 30.0s), after 2 failed; last: exec_failed HTTPError: 503 …",
+    ]
+    assert (await headway("show", "r1", "--json")).document["waits_for"][3] == "approve: a signal"
+
+
+async def test_show_prints_the_table_of_tasks_and_the_failures_in_full(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    failed = runs_pb2.Task(
+        path="charge",
+        type="call",
+        state=runs_pb2.TASK_STATE_FAILED,
+        attempt=3,
+        tries=2,
+        losses=1,
+        owner="w1",
+        created_at=stamp(NOON - timedelta(seconds=5)),
+        finished_at=stamp(NOON - timedelta(seconds=1)),
+        error=runs_pb2.TaskError(
+            failure_class="exec_failed", type="CardDeclined", message="no funds\nask the customer", trace="at line 7"
+        ),
+    )
+    stale = runs_pb2.StaleReport(path="charge", attempt=2, owner="w0", answer="STALE_ATTEMPT", at=stamp(NOON))
+    coordinator.script(
+        "runs.Get",
+        runs_pb2.GetResponse(
+            run=run(runs_pb2.RUN_STATE_FAILED, error="no funds"), tasks=[failed], stale_reports=[stale]
+        ),
+    )
+
+    lines = (await headway("show", "r1")).out.splitlines()
+
+    assert "state     failed" in lines
+    assert "error     exec_failed at charge: no funds" in lines
+    assert "waits for" not in lines
+    header = next(index for index, line in enumerate(lines) if line.startswith("PATH"))
+    assert lines[header].split() == ["PATH", "TYPE", "STATE", "ATTEMPT", "TRIES", "OWNER", "DURATION", "ERROR"]
+    assert lines[header + 1].split()[:8] == ["charge", "call", "failed", "3", "2", "(+1", "lost)", "w1"]
+    begin = lines.index("charge failed: exec_failed CardDeclined")
+    assert lines[begin + 1 : begin + 4] == ["  no funds", "  ask the customer", "  at line 7"]
+    assert lines[-1].startswith("a report of w0 for charge attempt 2 came too late (STALE_ATTEMPT")
+
+
+async def test_history_prints_every_event(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
+    signal = progress(2, "SignalReceived", runs_pb2.RUN_STATE_RUNNING, b'{"name":"paid"}').event
+    coordinator.script(
+        "runs.GetHistory",
+        runs_pb2.GetHistoryResponse(events=[progress(1, "RunStarted", runs_pb2.RUN_STATE_RUNNING).event], next_seq=2),
+        runs_pb2.GetHistoryResponse(events=[signal]),
+    )
+
+    _, first, second = (await headway("history", "r1")).out.splitlines()
+
+    assert first.split()[3] == "RunStarted"
+    assert second.split()[0] == "2"
+    assert second.endswith("name=paid")

@@ -1,0 +1,93 @@
+"""signal, cancel and retry: what is sent and what people read."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import grpc
+import pytest
+
+from headway.api.runs.v1 import runs_pb2
+from headway.cli.arguments import duration
+from tests.cli.conftest import CommandLine
+from tests.client.scripted_coordinator import Refusal, ScriptedCoordinator
+
+
+async def test_signal_sends_name_and_payload(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
+    coordinator.script("runs.Signal", runs_pb2.SignalResponse(seq=9))
+
+    result = await headway("signal", "r1", "approval", "--payload", '{"by": "ann"}', "--json")
+
+    assert result.document == {"run_id": "r1", "name": "approval", "seq": 9}
+    request = coordinator.requests["runs.Signal"][0]
+    assert (request.name, request.payload) == ("approval", b'{"by":"ann"}')
+
+
+async def test_a_refusal_is_one_sentence_and_exit_2(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
+    coordinator.script(
+        "runs.Signal",
+        Refusal(reason="RUN_CLOSED", code=grpc.StatusCode.FAILED_PRECONDITION, message="run r1 has succeeded"),
+    )
+
+    result = await headway("signal", "r1", "approval")
+
+    assert result.code == 2
+    assert result.out == ""
+    assert result.err == "headway: run r1 has succeeded\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        (runs_pb2.RUN_STATE_CANCELLED, "run r1 is cancelled"),
+        (runs_pb2.RUN_STATE_RUNNING, "run r1 is being cancelled; its handlers have been told to stop"),
+    ],
+)
+async def test_cancel_tells_whether_it_is_over(
+    state: runs_pb2.RunState, told: str, headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Cancel", runs_pb2.CancelResponse(state=state))
+
+    result = await headway("cancel", "r1", "--reason", "wrong", "--grace", "1m30s")
+
+    assert result.code == 0
+    assert result.out.splitlines()[0] == told
+    request = coordinator.requests["runs.Cancel"][0]
+    assert request.reason == "wrong"
+    assert request.grace.ToTimedelta() == timedelta(seconds=90)
+
+
+async def test_retry_prints_what_is_redone_and_what_is_kept(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script(
+        "runs.Retry", runs_pb2.RetryResponse(chosen=["charge"], reset=["ship", "mail"], kept=["reserve"], epoch=2)
+    )
+
+    result = await headway("retry", "r1", "--from", "charge", "--from", "ship", "--dry-run", "--render-inputs")
+
+    assert result.out.splitlines() == [
+        "run r1 would be reopened as epoch 2",
+        "  starts again  charge",
+        "  reset         ship, mail",
+        "  kept          reserve",
+    ]
+    request = coordinator.requests["runs.Retry"][0]
+    assert list(getattr(request, "from")) == ["charge", "ship"]
+    assert request.dry_run
+    assert request.render_inputs
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("10s", 10), ("500ms", 0.5), ("1h30m", 5400), ("2d", 172_800), ("1.5s", 1.5)]
+)
+def test_durations_are_read_as_they_are_written(text: str, seconds: float) -> None:
+    assert duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "10", "s", "10 s", "-1s", "1s!"])
+async def test_what_is_no_duration_is_wrong_usage(text: str, headway: CommandLine) -> None:
+    result = await headway("cancel", "r1", f"--grace={text}")
+
+    assert result.code == 2
+    assert "is no duration" in result.err

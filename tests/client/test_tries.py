@@ -1,0 +1,148 @@
+"""What is tried again, with which request id, and when the client gives up."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import grpc
+import pytest
+
+from headway.api.definitions.v1 import definitions_pb2
+from headway.api.runs.v1 import runs_pb2
+from headway.client import Client, DeadlinePassed, Patience, Refused, Unreachable, new_request_id
+from tests.client.scripted_coordinator import Plain, Refusal, ScriptedCoordinator, Silence
+
+MUTATIONS: list[tuple[str, Callable[[Client], Awaitable[object]], object]] = [
+    ("runs.Start", lambda client: client.start("w"), runs_pb2.StartResponse(run_id="r1")),
+    ("runs.Signal", lambda client: client.signal("r1", "paid"), runs_pb2.SignalResponse(seq=3)),
+    ("runs.Cancel", lambda client: client.cancel("r1"), runs_pb2.CancelResponse()),
+    ("runs.Retry", lambda client: client.retry("r1"), runs_pb2.RetryResponse()),
+]
+
+
+@pytest.mark.parametrize(("method", "call", "answer"), MUTATIONS)
+async def test_every_try_of_a_mutation_carries_the_request_id_of_the_first(
+    method: str,
+    call: Callable[[Client], Awaitable[object]],
+    answer: runs_pb2.StartResponse,
+    client: Client,
+    coordinator: ScriptedCoordinator,
+) -> None:
+    coordinator.script(method, Plain(), Plain(), answer)
+
+    await call(client)
+
+    ids = {request.request_id for request in coordinator.requests[method]}
+    assert len(coordinator.requests[method]) == 3
+    assert len(ids) == 1
+    assert uuid.UUID(ids.pop()).version == 7
+
+
+@pytest.mark.parametrize(("method", "call", "answer"), MUTATIONS)
+async def test_two_calls_of_a_mutation_carry_two_request_ids(
+    method: str,
+    call: Callable[[Client], Awaitable[object]],
+    answer: runs_pb2.StartResponse,
+    client: Client,
+    coordinator: ScriptedCoordinator,
+) -> None:
+    coordinator.script(method, answer)
+
+    await call(client)
+    await call(client)
+
+    assert len({request.request_id for request in coordinator.requests[method]}) == 2
+
+
+async def test_a_request_id_of_the_caller_is_used(client: Client, coordinator: ScriptedCoordinator) -> None:
+    coordinator.script("runs.Start", runs_pb2.StartResponse(run_id="r1"))
+    mine = new_request_id()
+
+    await client.start("w", request_id=mine)
+
+    assert coordinator.requests["runs.Start"][0].request_id == mine
+
+
+async def test_a_server_that_asks_for_time_is_asked_again(client: Client, coordinator: ScriptedCoordinator) -> None:
+    overloaded = Refusal(reason="OVERLOADED", code=grpc.StatusCode.RESOURCE_EXHAUSTED, retry_after=0.001)
+    coordinator.script("runs.Start", overloaded, runs_pb2.StartResponse(run_id="r1"))
+
+    assert (await client.start("w")).run_id == "r1"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        code
+        for code in grpc.StatusCode
+        if code not in {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+    ],
+)
+async def test_no_other_status_is_tried_again(
+    code: grpc.StatusCode, client: Client, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Start", Plain(code=code), runs_pb2.StartResponse(run_id="r1"))
+
+    with pytest.raises(Refused):
+        await client.start("w")
+
+    assert len(coordinator.requests["runs.Start"]) == 1
+
+
+async def test_a_try_without_an_answer_ends_at_its_deadline(coordinator: ScriptedCoordinator) -> None:
+    coordinator.script("runs.Get", Silence())
+    patience = Patience(try_timeout=timedelta(milliseconds=50))
+
+    async with Client(coordinator.address, patience=patience) as client:
+        with pytest.raises(DeadlinePassed, match=r"did not answer within 0\.05 s"):
+            await client.get("r1")
+
+
+async def test_a_server_that_is_gone_is_named_with_its_address(coordinator: ScriptedCoordinator) -> None:
+    await coordinator.stop()
+    patience = Patience(give_up_after=timedelta())
+
+    async with Client(coordinator.address, patience=patience) as client:
+        with pytest.raises(Unreachable, match=f"no coordinator answers at {coordinator.address}") as raised:
+            await client.get("r1")
+
+    assert raised.value.address == coordinator.address
+
+
+async def test_a_server_that_comes_back_is_found_by_the_same_call(
+    client: Client, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("definitions.List", definitions_pb2.ListResponse())
+    await client.list_definitions()
+    await coordinator.stop()
+    await coordinator.start()
+
+    assert await client.list_definitions() == ()
+
+
+async def test_a_list_of_addresses_serves_while_one_of_them_answers(coordinator: ScriptedCoordinator) -> None:
+    coordinator.script("definitions.List", definitions_pb2.ListResponse())
+
+    async with Client(f"127.0.0.1:1,{coordinator.address}") as client:
+        assert await client.list_definitions() == ()
+
+
+@pytest.mark.parametrize(
+    "address", ["", "nowhere", "127.0.0.1:", ":7710", "127.0.0.1:99999", "a:1,b:2", "127.0.0.1:1,[::1]:1"]
+)
+async def test_what_is_no_address_is_refused_before_any_call(address: str) -> None:
+    with pytest.raises(ValueError, match="address"):
+        Client(address)
+
+
+def test_request_ids_of_one_caller_sort_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    instants = iter(range(1_700_000_000_000_000_000, 1_700_000_001_000_000_000, 1_000_000))
+    monkeypatch.setattr("time.time_ns", lambda: next(instants))
+
+    ids = [new_request_id() for _ in range(1000)]
+
+    assert ids == sorted(ids)
+    assert len(set(ids)) == 1000
+    assert {(uuid.UUID(each).version, uuid.UUID(each).variant) for each in ids} == {(7, uuid.RFC_4122)}

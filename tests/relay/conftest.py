@@ -1,0 +1,24 @@
+"""A world around the relay, empty and real but for the coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+from redis.asyncio import Redis
+
+from tests.relay.world import ScriptedCoordinator, World, apply_schema
+
+
+@pytest.fixture
+async def world(empty_database_url: str, redis_url: str) -> AsyncIterator[World]:
+    await apply_schema(empty_database_url)
+    database = await asyncpg.connect(empty_database_url)
+    redis = Redis.from_url(redis_url, decode_responses=True)
+    coordinator = ScriptedCoordinator()
+    await coordinator.start()
+    yield World(empty_database_url, redis_url, database, redis, coordinator)
+    await coordinator.stop()
+    await redis.aclose()
+    await database.close()

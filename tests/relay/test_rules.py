@@ -1,0 +1,184 @@
+"""The relay's small rules, without any server, and its statements against the real schema."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from datetime import timedelta
+from uuid import UUID
+
+import asyncpg
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from headway.relay import store
+from headway.relay.messages import Dispatch, NotPublishableError, dispatch_fields, stream_of
+from headway.relay.parked import BatchSize, Parked
+from headway.relay.statements import load_statements
+from headway.relay.telemetry import Telemetry
+from headway.relay.wakes import Wakes
+from headway.runtime.backoff import Backoff
+from tests.relay.world import World
+
+RUN = UUID("0190c5a8-0000-7000-8000-000000000001")
+TRACE = "00-11111111111111111111111111111111-2222222222222222-01"
+
+
+def row(**changes: object) -> Dispatch:
+    values: dict[str, object] = {
+        "outbox_id": RUN,
+        "run_id": RUN,
+        "namespace": "default",
+        "path": "resize[12].crop",
+        "attempt": 2**62,
+        "queue": "work",
+        "handler": "do.it",
+        "trace": TRACE,
+        "age_seconds": 0.0,
+    }
+    return Dispatch(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_a_stream_s_key_has_a_hash_tag_of_namespace_and_queue() -> None:
+    assert stream_of("default/work") == "headway:{default/work}:dispatch"
+
+
+def test_a_task_id_names_the_run_and_the_path() -> None:
+    assert dispatch_fields(row(), "")["task_id"] == f"{RUN.hex}:resize[12].crop"
+
+
+@pytest.mark.parametrize("missing", ["queue", "handler", "path", "namespace"])
+def test_a_dispatch_that_no_worker_could_read_is_refused(missing: str) -> None:
+    with pytest.raises(NotPublishableError):
+        dispatch_fields(row(**{missing: ""}), "")
+
+
+def test_what_fails_again_waits_longer_and_is_forgotten_when_it_succeeds() -> None:
+    now = 0.0
+    parked: Parked[str] = Parked(
+        backoff=Backoff(initial=timedelta(seconds=1)), chance=random.Random(3), clock=lambda: now
+    )
+
+    delays = [parked.park("a") for _ in range(40)]
+
+    assert max(delays[:1]) <= 1.0
+    assert max(delays) <= 30.0 and max(delays) > 10.0  # noqa: PT018 - one fact
+    assert parked.waiting() == ["a"]
+    now = 31.0
+    assert parked.waiting() == []
+    parked.forget("a")
+    assert parked.park("a") <= 1.0
+
+
+def test_what_is_set_aside_is_bounded() -> None:
+    parked: Parked[int] = Parked(
+        backoff=Backoff(initial=timedelta(hours=1), cap=timedelta(hours=1)),
+        chance=random.Random(1),
+        clock=lambda: 0.0,
+        most=3,
+    )
+
+    for key in range(10):
+        parked.park(key)
+
+    assert parked.waiting() == [7, 8, 9]
+
+
+def test_a_batch_shrinks_to_one_and_grows_to_its_most() -> None:
+    size = BatchSize(10)
+
+    sizes = [(size.shrink(), size.size)[1] for _ in range(5)] + [(size.grow(), size.size)[1] for _ in range(5)]
+
+    assert sizes == [5, 2, 1, 1, 1, 2, 4, 8, 10, 10]
+
+
+async def test_wakes_of_a_bucket_coalesce_and_a_bucket_is_in_one_hand_only() -> None:
+    wakes = Wakes()
+    for bucket in (1, 1, 2, 1):
+        wakes.wake(bucket)
+
+    first, second = await wakes.take(), await wakes.take()
+    assert (first, second) == (1, 2)
+    wakes.wake(1)
+    waiting = asyncio.create_task(wakes.take())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    with wakes.in_hand(1):
+        pass
+    assert await waiting == 1
+
+
+async def test_a_bucket_whose_work_failed_is_due_again() -> None:
+    wakes = Wakes()
+    wakes.wake(1)
+    assert await wakes.take() == 1
+
+    with pytest.raises(RuntimeError), wakes.in_hand(1):
+        raise RuntimeError
+
+    assert await wakes.take() == 1
+
+
+async def test_closed_wakes_end_the_wait() -> None:
+    wakes = Wakes()
+    waiting = asyncio.create_task(wakes.take())
+    await asyncio.sleep(0)
+
+    wakes.close()
+
+    assert await waiting is None
+
+
+def test_a_statement_that_is_missing_or_unused_fails_at_import() -> None:
+    with pytest.raises(LookupError):
+        load_statements("outbox.sql", "read_backlog")
+    with pytest.raises(LookupError):
+        load_statements("outbox.sql", *store._SQL, "one_more")
+
+
+async def test_every_statement_can_be_prepared_against_the_schema(world: World) -> None:
+    for name, statement in store._SQL.items():
+        await world.database.prepare(statement, name=name)
+
+
+async def test_no_statement_that_locks_or_writes_names_several_buckets() -> None:
+    for name, statement in store._SQL.items():
+        if re.search(r"FOR UPDATE|DELETE", statement):
+            assert "bucket = $1" in statement, name
+
+
+def test_without_tracing_a_row_s_trace_is_passed_through() -> None:
+    with Telemetry(tracing=False).publishing([row()]) as traces:
+        assert traces == {RUN: TRACE}
+
+
+def test_with_tracing_each_message_has_a_span_that_is_the_row_s_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr("headway.runtime.telemetry.tracer", provider.get_tracer)
+
+    with Telemetry(tracing=True).publishing([row()]) as traces:
+        (message_trace,) = traces.values()
+
+    (span,) = exporter.get_finished_spans()
+    assert span.name == "publish"
+    assert span.parent is not None
+    assert f"{span.parent.trace_id:032x}-{span.parent.span_id:016x}" == TRACE[3:-3]
+    assert span.context is not None
+    assert message_trace == f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-01"
+    provider.shutdown()
+
+
+async def test_the_pool_resets_nothing_and_loses_nothing_by_it(world: World) -> None:
+    pool = await store.connect_pool(world.database_url, 1)
+    try:
+        with pytest.raises(asyncpg.DivisionByZeroError):
+            async with pool.acquire() as connection, connection.transaction():
+                await connection.execute("SELECT 1 / 0")
+        assert await store.Outbox(pool).depth() == 0
+    finally:
+        await store.close_pool(pool)

@@ -1,0 +1,113 @@
+"""Starting workers: from modules, by name, with what they serve."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2
+
+from headway.worker import NothingToServe, Registry, Worker, run_worker
+from headway.worker._command import ModuleRefused, load_registry
+from headway.worker._coordinator import target_of
+from tests.worker.conftest import Bench, nothing
+from tests.worker.test_draining import start_process, until_logged
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
+    """A current folder of the test's own, importable; what was imported from it is forgotten."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    known = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - known:
+        del sys.modules[name]
+
+
+def test_a_module_may_name_a_registry_of_its_own(folder: Path) -> None:
+    (folder / "shop_handlers.py").write_text(
+        "from headway.worker import Registry\n"
+        "own = Registry()\n"
+        "@own.handler('shop.ship', queue='shipping')\n"
+        "def ship(order): return order\n"
+    )
+
+    registry = load_registry(["shop_handlers:own"])
+
+    found = registry.find("shop.ship")
+    assert found is not None
+    assert found.queue == "shipping"
+
+
+@pytest.mark.parametrize("name", ["no_such_module", "json:loads", "json:missing"])
+def test_a_module_that_cannot_be_used_is_refused(folder: Path, name: str) -> None:
+    del folder
+
+    with pytest.raises(ModuleRefused):
+        load_registry([name])
+
+
+def test_a_worker_without_anything_to_serve_ends_with_two_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_worker() == 2
+    assert "nothing to serve" in capsys.readouterr().err
+
+
+def test_several_addresses_of_coordinators_are_one_target_of_their_kind() -> None:
+    assert target_of("coordinator:7710") == "coordinator:7710"
+    assert target_of("10.0.0.1:7710, localhost:7711") == "ipv4:10.0.0.1:7710,127.0.0.1:7711"
+    assert target_of("[::1]:7710,[::2]:7710") == "ipv6:[::1]:7710,[::2]:7710"
+    assert target_of("dns:///coordinator:7710") == "dns:///coordinator:7710"
+
+
+def test_an_unknown_built_in_handler_is_refused() -> None:
+    with pytest.raises(ValueError, match="known are http, python"):
+        Worker(builtins=["ftp"])
+
+
+async def test_a_worker_without_a_queue_is_refused(bench: Bench) -> None:
+    with pytest.raises(NothingToServe):
+        await Worker(Registry(), settings=bench.settings()).serve(asyncio.Event())
+
+
+async def test_built_in_handlers_are_served_only_when_asked_for(bench: Bench) -> None:
+    bench.registry.handler("run")(nothing)
+    bench.dispatch("t1", "headway.http", {"url": "http://127.0.0.1:1/"})
+
+    async with bench.worker(queues=None):
+        await bench.coordinator.until_reported("t1")
+
+    assert bench.coordinator.report_of("t1").failed.type == "UnknownHandler"
+
+
+async def test_given_queues_replace_those_of_the_handlers(bench: Bench) -> None:
+    bench.registry.handler("run", queue="own")(nothing)
+    bench.dispatch("t1", "run", queue="other")
+
+    async with bench.worker(queues=["other"]):
+        await bench.coordinator.until_reported("t1")
+
+    assert bench.coordinator.report_of("t1").HasField("succeeded")
+
+
+async def test_a_worker_answers_health_checks_when_it_is_given_an_address(bench: Bench, tmp_path: Path) -> None:
+    address = f"unix:{tmp_path}/health"
+    process = await start_process(bench, tmp_path, HEADWAY_WORKER_LISTEN=address)
+    await until_logged(process, "serving")
+
+    async with grpc.aio.insecure_channel(address) as channel:
+        check = channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+            response_deserializer=health_pb2.HealthCheckResponse.FromString,
+        )
+        answer = await check(health_pb2.HealthCheckRequest())
+    process.terminate()
+    await process.communicate()
+
+    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+    assert process.returncode == 0

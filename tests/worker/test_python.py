@@ -1,0 +1,145 @@
+"""The built-in `python` handler, with real processes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from headway.api.tasks.v1 import tasks_pb2
+from tests.worker.conftest import Bench
+
+
+async def run_code(bench: Bench, given: Any, *, allow_python: bool = True) -> tasks_pb2.ReportItem:
+    bench.dispatch("t1", "headway.python", given, queue="python")
+    async with bench.worker(queues=None, builtins=["python"], allow_python=allow_python):
+        await bench.coordinator.until_reported("t1")
+    assert bench.left("python") == 0
+    return bench.coordinator.report_of("t1")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        # A zombie that nobody has reaped yet is dead enough.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+async def test_inline_code_gets_its_input_and_returns_its_output(bench: Bench) -> None:
+    code = "import math\ndef run(input):\n    print('hello')\n    return {'root': math.isqrt(input['n']), 'é': 'ü'}"
+
+    report = await run_code(bench, {"code": code, "input": {"n": 49}})
+
+    assert orjson.loads(report.succeeded.output) == {"root": 7, "é": "ü"}
+
+
+async def test_inline_code_is_refused_for_good_unless_the_worker_was_told_to_run_it(bench: Bench) -> None:
+    failed = (await run_code(bench, {"code": "def run(input): return 1"}, allow_python=False)).failed
+
+    assert (failed.type, failed.final) == ("PythonNotAllowed", True)
+
+
+async def test_what_inline_code_raises_is_retryable_and_has_its_own_trace(bench: Bench) -> None:
+    failed = (await run_code(bench, {"code": "def run(input):\n    return input['missing']", "input": {}})).failed
+
+    assert (failed.type, failed.message, failed.final) == ("KeyError", "'missing'", False)
+    assert 'File "<code>", line 2, in run' in failed.trace
+    assert "_python_child" not in failed.trace
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [("def run(input:", "SyntaxError"), ("x = 1", "NameError"), ("def run(input): return {1}", "InvalidOutput")],
+)
+async def test_code_that_can_never_work_is_a_final_failure(bench: Bench, code: str, kind: str) -> None:
+    failed = (await run_code(bench, {"code": code})).failed
+
+    assert (failed.type, failed.final) == (kind, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "limits", "kind", "limit"),
+    [
+        ("while True: pass", {"cpu": 1}, "PythonLimit", "cpu"),
+        ("return len(bytearray(1024 ** 3))", {"memory": 128}, "PythonLimit", "memory"),
+        ("import time; time.sleep(60)", {"wall": 1}, "PythonTimeout", "wall"),
+        ("return 'x' * 4 * 1024 ** 2", {}, "PythonLimit", "output"),
+    ],
+)
+async def test_code_over_a_limit_is_stopped(
+    bench: Bench, body: str, limits: dict[str, int], kind: str, limit: str
+) -> None:
+    failed = (await run_code(bench, {"code": f"def run(input):\n    {body}", "limits": limits})).failed
+
+    assert failed.type == kind
+    assert orjson.loads(failed.details) == {"limit": limit}
+
+
+async def test_code_that_ends_its_process_is_a_failure(bench: Bench) -> None:
+    failed = (await run_code(bench, {"code": "import os\ndef run(input): os._exit(7)"})).failed
+
+    assert (failed.type, failed.final) == ("PythonDied", False)
+    assert "status 7" in failed.message
+
+
+async def test_code_does_not_see_the_workers_environment_or_folder(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWAY_DATABASE_URL", "secret")
+    code = "import os\ndef run(input):\n    files = os.listdir()\n    open('left', 'w').close()\n"
+    code += "    return [sorted(os.environ), os.getcwd(), files]"
+
+    names, folder, files = orjson.loads((await run_code(bench, {"code": code})).succeeded.output)
+
+    assert not [name for name in names if name.startswith("HEADWAY")]
+    assert files == []
+    assert not os.access(folder, os.F_OK)  # it is removed, with all that the code left in it
+
+
+async def test_a_cancelled_task_kills_the_process_and_all_that_it_started(bench: Bench) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        pids = Path(folder) / "pids"
+        code = (
+            "import os, subprocess, sys, time\n"
+            "def run(input):\n"
+            "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+            "    with open(input + '.new', 'w') as file: file.write(f'{os.getpid()} {child.pid}')\n"
+            "    os.rename(input + '.new', input)\n"
+            "    time.sleep(60)\n"
+        )
+        bench.coordinator.lease_seconds = 0.6
+
+        def cancel(item: tasks_pb2.RenewItem) -> tasks_pb2.RenewResult:
+            result = bench.coordinator.extend(item)
+            result.cancel = pids.exists()
+            return result
+
+        bench.coordinator.script.renew = cancel
+        report = await run_code(bench, {"code": code, "input": str(pids)})
+        parent, child = map(int, pids.read_text().split())
+
+    assert report.HasField("cancelled")
+    assert not is_alive(parent)
+    assert not is_alive(child)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        {},
+        {"code": 1},
+        {"code": "", "more": 1},
+        {"code": "", "limits": {"cpu": 0}},
+        {"code": "", "limits": {"x": 1}},
+    ],
+)
+async def test_input_that_is_no_code_is_a_final_failure(bench: Bench, given: Any) -> None:
+    failed = (await run_code(bench, given)).failed
+
+    assert (failed.type, failed.final) == ("PythonInvalidInput", True)

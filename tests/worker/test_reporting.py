@@ -1,0 +1,269 @@
+"""What becomes of a handler's end."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import grpc
+import orjson
+import pytest
+
+from headway.api.tasks.v1 import tasks_pb2
+from headway.worker import Final, Retryable
+from tests.worker.conftest import Bench
+
+
+class CardDeclined(Final):
+    pass
+
+
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def raising(error: BaseException) -> Callable[[Any], Any]:
+    def handler(_: Any) -> None:
+        raise error
+
+    return handler
+
+
+def returning(output: object) -> Callable[[Any], Any]:
+    async def handler(_: Any) -> object:
+        return output
+
+    return handler
+
+
+async def run_one(bench: Bench, function: Callable[[Any], Any]) -> tasks_pb2.ReportItem:
+    bench.registry.handler("run")(function)
+    bench.dispatch("t1", "run")
+    async with bench.worker():
+        await bench.coordinator.until_reported("t1")
+    assert bench.left() == 0
+    return bench.coordinator.report_of("t1")
+
+
+async def test_a_typed_error_carries_its_type_message_details_and_finality(bench: Bench) -> None:
+    error = CardDeclined("no funds", details={"status": 402, "card": {"last": "4242"}})
+
+    failed = (await run_one(bench, raising(error))).failed
+
+    assert (failed.type, failed.message, failed.final) == ("CardDeclined", "no funds", True)
+    assert orjson.loads(failed.details) == {"status": 402, "card": {"last": "4242"}}
+    assert failed.failure_class == tasks_pb2.FAILURE_CLASS_EXEC_FAILED
+
+
+async def test_a_retryable_error_may_name_its_type(bench: Bench) -> None:
+    failed = (await run_one(bench, raising(Retryable("try later", type="Overloaded")))).failed
+
+    assert (failed.type, failed.message, failed.final) == ("Overloaded", "try later", False)
+
+
+async def test_any_other_exception_is_retryable_and_carries_its_class_message_and_trace(bench: Bench) -> None:
+    failed = (await run_one(bench, raising(KeyError("order_id")))).failed
+
+    assert (failed.type, failed.message, failed.final) == ("KeyError", "'order_id'", False)
+    assert "in handler" in failed.trace
+    assert "_running.py" not in failed.trace
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), KeyboardInterrupt(), UnprintableError()])
+async def test_whatever_a_handler_raises_fails_its_task_and_never_its_worker(
+    bench: Bench, error: BaseException
+) -> None:
+    failed = (await run_one(bench, raising(error))).failed
+
+    assert failed.type == type(error).__name__
+
+
+async def test_a_long_trace_is_cut_to_16_kib_and_keeps_its_end(bench: Bench) -> None:
+    failed = (await run_one(bench, raising(ValueError("é" * 40_000 + "the end")))).failed
+
+    assert 16_000 < len(failed.trace.encode()) <= 16 * 1024
+    assert failed.trace.endswith("the end\n")
+    assert len(failed.message.encode()) <= 16 * 1024
+
+
+async def test_texts_that_protobuf_or_the_database_cannot_hold_are_replaced(bench: Bench) -> None:
+    failed = (await run_one(bench, raising(Final("a\0b\ud800c", details={"key": "\0"})))).failed
+
+    assert failed.message == "a\ufffdb?c"
+    assert "details_dropped" in orjson.loads(failed.details)
+
+
+async def test_details_over_their_limit_are_replaced_by_why(bench: Bench) -> None:
+    failed = (await run_one(bench, raising(Final("no", details={"big": "x" * 20_000})))).failed
+
+    assert failed.message == "no"
+    assert list(orjson.loads(failed.details)) == ["details_dropped"]
+
+
+@pytest.mark.parametrize(
+    ("output", "fault"),
+    [
+        ({"a": [1, math.nan]}, "output.a[1] is nan, which JSON cannot hold"),
+        ({"a": math.inf}, "output.a is inf, which JSON cannot hold"),
+        ({"a": None, "n": 2**63}, "output.n is an integer beyond 64 bits"),
+        (-(2**63) - 1, "output is an integer beyond 64 bits"),
+        (["a\0b"], "output[0] contains a NUL character"),
+        ({"k\0": 1}, "a key of output contains a NUL character"),
+        ({1: "one"}, "output has a key that is not text: 1"),
+        (object(), "output is not JSON: Type is not JSON serializable: object"),
+        ("x" * 1024 * 1024, "the output has 1048578 bytes as JSON; the limit is 1048576"),
+        ("\ud800", "output is not JSON"),
+    ],
+)
+async def test_output_that_cannot_be_stored_is_a_final_failure_that_names_the_place(
+    bench: Bench, output: object, fault: str
+) -> None:
+    failed = (await run_one(bench, returning(output))).failed
+
+    assert failed.type == "InvalidOutput"
+    assert fault in failed.message
+    assert failed.final
+
+
+async def test_output_that_refers_to_itself_is_a_final_failure(bench: Bench) -> None:
+    output: list[Any] = []
+    output.append(output)
+
+    failed = (await run_one(bench, returning(output))).failed
+
+    assert failed.type == "InvalidOutput"
+
+
+@pytest.mark.parametrize(
+    ("output", "stored"),
+    [
+        (None, b"null"),
+        ({"null": "\\u0000"}, b'{"null":"\\\\u0000"}'),
+        ([2**63 - 1, -(2**63), None], b"[9223372036854775807,-9223372036854775808,null]"),
+        ((1, 2), b"[1,2]"),
+    ],
+)
+async def test_output_at_the_edge_of_what_can_be_stored_is_stored(bench: Bench, output: object, stored: bytes) -> None:
+    assert (await run_one(bench, returning(output))).succeeded.output == stored
+
+
+async def test_a_refused_report_is_followed_by_a_failure_with_the_reason(bench: Bench) -> None:
+    def refuse_success(item: tasks_pb2.ReportItem) -> tasks_pb2.ReportResult:
+        if not item.HasField("succeeded"):
+            return bench.coordinator.accept(item)
+        refusal = tasks_pb2.Refusal(reason="OUTPUT_TOO_DEEP", message="too deep")
+        return tasks_pb2.ReportResult(answer=tasks_pb2.REPORT_ANSWER_REFUSED, refusal=refusal)
+
+    bench.coordinator.script.report = refuse_success
+    bench.registry.handler("run")(returning([[[]]]))
+    bench.dispatch("t1", "run")
+    async with bench.worker():
+        await bench.coordinator.until(lambda: len(bench.coordinator.reports) == 2)
+
+    failed = bench.coordinator.report_of("t1").failed
+    assert (failed.type, failed.message, failed.final) == ("OUTPUT_TOO_DEEP", "too deep", True)
+    assert bench.left() == 0
+
+
+async def test_a_report_is_repeated_until_it_is_answered(bench: Bench) -> None:
+    bench.coordinator.script.aborts["report"].extend(
+        [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED]
+    )
+    bench.registry.handler("run")(returning("kept"))
+    bench.dispatch("t1", "run")
+    async with bench.worker():
+        await bench.coordinator.until(lambda: len(bench.coordinator.report_calls) == 4)
+
+    assert {item.succeeded.output for item in bench.coordinator.reports} == {b'"kept"'}
+    assert bench.left() == 0
+
+
+async def test_a_report_outlives_a_restart_of_the_coordinator(bench: Bench) -> None:
+    started = asyncio.Event()
+    ended = asyncio.Event()
+    may_end = asyncio.Event()
+
+    @bench.registry.handler("run")
+    async def run(_: Any) -> str:
+        started.set()
+        await may_end.wait()
+        ended.set()
+        return "kept"
+
+    bench.dispatch("t1", "run")
+    async with bench.worker():
+        await started.wait()
+        await asyncio.to_thread(bench.coordinator.stop)
+        may_end.set()
+        await ended.wait()
+        await asyncio.to_thread(bench.coordinator.start)
+        await bench.coordinator.until_reported("t1")
+
+    assert bench.left() == 0
+
+
+async def test_an_undeliverable_report_leaves_its_message_unacknowledged(bench: Bench) -> None:
+    bench.coordinator.lease_seconds = 0.6
+    bench.coordinator.script.always_abort["report"] = grpc.StatusCode.UNAVAILABLE
+    bench.coordinator.script.always_abort["renew"] = grpc.StatusCode.UNAVAILABLE
+    bench.registry.handler("run")(returning("lost"))
+    bench.dispatch("t1", "run")
+    async with bench.worker():
+        await bench.coordinator.until(lambda: len(bench.coordinator.report_calls) >= 1)
+        # The drain ends when the lease has: well before its own time-out.
+
+    assert (bench.left(), bench.pending()) == (1, 1)
+
+
+async def test_a_report_that_no_coordinator_takes_is_given_up_at_the_drains_deadline(bench: Bench) -> None:
+    bench.coordinator.script.always_abort["report"] = grpc.StatusCode.UNAVAILABLE
+    bench.registry.handler("run")(returning("lost"))
+    bench.dispatch("t1", "run")
+    async with bench.worker(settings={"drain_timeout": timedelta(seconds=1)}, drained_within=3):
+        await bench.coordinator.until(lambda: len(bench.coordinator.report_calls) >= 1)
+
+    assert (bench.left(), bench.pending()) == (1, 1)
+
+
+async def test_a_report_refused_as_a_whole_is_not_repeated(bench: Bench) -> None:
+    bench.coordinator.script.always_abort["report"] = grpc.StatusCode.INVALID_ARGUMENT
+    bench.registry.handler("run")(returning("refused"))
+    bench.dispatch("t1", "run")
+    async with bench.worker():
+        await bench.coordinator.until(lambda: len(bench.coordinator.report_calls) == 1)
+
+    assert len(bench.coordinator.report_calls) == 1
+    assert bench.pending() == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        tasks_pb2.REPORT_ANSWER_DUPLICATE,
+        tasks_pb2.REPORT_ANSWER_RUN_CLOSED,
+        tasks_pb2.REPORT_ANSWER_STALE_ATTEMPT,
+        tasks_pb2.REPORT_ANSWER_LEASE_LOST,
+    ],
+)
+async def test_any_answer_to_a_report_settles_the_message(bench: Bench, answer: tasks_pb2.ReportAnswer) -> None:
+    bench.coordinator.script.report = lambda _: tasks_pb2.ReportResult(answer=answer)
+
+    await run_one(bench, returning(None))
+
+    assert len(bench.coordinator.reports) == 1
+
+
+async def test_a_lease_is_renewed_while_its_report_is_on_its_way(bench: Bench) -> None:
+    bench.coordinator.lease_seconds = 0.45
+    bench.coordinator.script.always_abort["report"] = grpc.StatusCode.RESOURCE_EXHAUSTED
+    bench.registry.handler("run")(returning("kept"))
+    bench.dispatch("t1", "run")
+    async with bench.worker():
+        await bench.coordinator.until(lambda: len(bench.coordinator.renewals) >= 4)
+        del bench.coordinator.script.always_abort["report"]
+
+    assert bench.left() == 0
