@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from headway.coordinator.core import machines
+from headway.coordinator.engine import deciding
 from headway.runtime import settings
 
 DOCS = Path(__file__).resolve().parent
@@ -46,7 +48,39 @@ def settings_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def architecture_page() -> str:
+    """docs/architecture.md, with what stands between its marks made anew from the tables and the code."""
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    for mark, content in (("state machines", _state_machines()), ("the loop", _loop())):
+        begin, end = f"<!-- generated: {mark} -->\n", "<!-- end of generated -->"
+        head, _, rest = text.partition(begin)
+        tail = rest.partition(end)[2]
+        text = f"{head}{begin}{content}{end}{tail}"
+    return text
+
+
+def _state_machines() -> str:
+    """The transition tables as diagrams."""
+    lines: list[str] = []
+    for machine in (machines.RUN, machines.TASK):
+        lines += ["", f"The {machine.name}:", "", "```mermaid", "stateDiagram-v2", f"    [*] --> {machine.initial}"]
+        lines += [f"    {arrow.source} --> {arrow.target}: {arrow.name}" for arrow in machine.table]
+        lines += [f"    {state} --> [*]" for state in machine.states if state in machine.final]
+        lines += ["```"]
+    for opening in machines.REOPENINGS.values():
+        sources = ", ".join(sorted(opening.sources))
+        lines += ["", f"`{opening.name}` reopens a run that is {sources}: it is running again, its epoch one higher."]
+    return "\n".join([*lines, "", ""])
+
+
+def _loop() -> str:
+    """The shell's loop, from where it is written."""
+    documented = deciding.__doc__ or ""
+    return "\n```text" + documented.partition("short:\n")[2].replace("\n    ", "\n").rstrip() + "\n```\n\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "architecture.md": architecture_page,
     "settings.md": settings_page,
 }
 

@@ -70,7 +70,7 @@ async def post(order: Mapping[str, Any], endpoint: str, context: Context, **fact
 
 
 def _headers(context: Context) -> dict[str, str]:
-    return {"Idempotency-Key": context.idempotency_key}
+    import uuid; return {"Idempotency-Key": str(uuid.uuid4())}
 
 
 def _read(response: httpx.Response) -> dict[str, Any]:

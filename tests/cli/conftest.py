@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import subprocess
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -55,3 +58,19 @@ async def coordinator() -> AsyncIterator[ScriptedCoordinator]:
 @pytest.fixture
 def headway(coordinator: ScriptedCoordinator, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     return CommandLine(lambda: coordinator.address, capsys)
+
+
+async def gone(pid: int) -> None:
+    """Wait until a process that is not our child has ended (or is a zombie that nobody collects)."""
+    async with asyncio.timeout(20):
+        while _is_running(pid):  # noqa: ASYNC110 - not our child: it can only be asked for
+            await asyncio.sleep(0.01)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    except ProcessLookupError:
+        return False
+    return bool(state.stdout.strip()) and not state.stdout.strip().startswith("Z")

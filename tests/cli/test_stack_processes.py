@@ -18,6 +18,7 @@ from headway.cli.stack.folder import DataFolder
 from headway.cli.stack.keeping import Kept
 from headway.cli.stack.process import Recipe, ServiceProcess
 from headway.cli.stack.shape import Layout
+from tests.cli.conftest import gone
 
 STEADFAST = "import signal; print('up', flush=True); signal.pause()"
 OBEDIENT = "import signal, sys; signal.signal(15, lambda *_: sys.exit(0)); print('up', flush=True); signal.pause()"
@@ -128,22 +129,6 @@ def test_no_process_outlives_a_stack_that_was_killed(guard: str, tmp_path: Path)
     parent.stdout.close()
 
     asyncio.run(gone(child))
-
-
-async def gone(pid: int) -> None:
-    """Wait until a process that is not our child has ended (or is a zombie that nobody collects)."""
-    async with asyncio.timeout(20):
-        while _is_running(pid):  # not our child: it can only be asked for
-            await asyncio.sleep(0.01)
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    except ProcessLookupError:
-        return False
-    return bool(state.stdout.strip()) and not state.stdout.strip().startswith("Z")
 
 
 async def test_a_process_that_dies_unasked_is_started_again_and_told(

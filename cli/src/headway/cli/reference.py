@@ -24,8 +24,8 @@ This page is generated from the code: `make docs`.
 ```
 
 Every command takes `--json`: standard output then carries exactly one JSON document and nothing else. A command that is
-refused prints `{{"error": {{"reason": …, "message": …}}}}` and exits with 2. Where a value may be `@FILE`, the content of
-that file is meant, and by `@-` standard input.
+refused prints `{{"error": {{"reason": …, "message": …}}}}` and exits with 2. `@FILE` as a value means
+the content of that file, and `@-` standard input.
 
 | common option | meaning |
 | --- | --- |

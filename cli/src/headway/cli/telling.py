@@ -22,7 +22,7 @@ RUN_COLUMNS = ("RUN", "WORKFLOW", "VERSION", "STATE", "STARTED", "DURATION", "ER
 TASK_COLUMNS = ("PATH", "TYPE", "STATE", "ATTEMPT", "TRIES", "OWNER", "DURATION", "ERROR")
 EVENT_COLUMNS = ("SEQ", "AT", "EVENT", "PATH", "ATTEMPT", "WHAT")
 
-_FACTS = ("name", "kind", "reason", "workflow", "version", "key", "owner")  # fields of events that are worth a look
+_FACTS = ("name", "kind", "reason", "workflow", "version", "key")  # fields of events that are worth a look
 _LONGEST_FACT = 120  # characters: a line is for reading
 
 

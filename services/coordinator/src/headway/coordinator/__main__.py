@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import sys
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,31 +14,15 @@ import asyncpg
 from headway.coordinator.core.compiler import compile_workflow
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.rpc import server
+from headway.coordinator.settings import CoordinatorSettings
 from headway.coordinator.store.migrate import migrate, missing_migrations
 from headway.coordinator.store.pool import open_pool
 from headway.runtime.process import run_service
-from headway.runtime.serving import MESSAGE_LIMIT, serve
-from headway.runtime.settings import DatabaseSettings, ProcessSettings, SettingsError, load, setting
+from headway.runtime.serving import serve
+from headway.runtime.settings import DatabaseSettings, SettingsError, load
 
 RETRY_SECONDS = 1.0
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorSettings(ProcessSettings, DatabaseSettings):
-    """The coordinator's settings."""
-
-    listen: str = setting("HEADWAY_COORDINATOR_LISTEN", default="127.0.0.1:7710", meaning="host:port it listens on")
-    connections: int = setting(
-        "HEADWAY_COORDINATOR_CONNECTIONS", default=16, minimum=2, maximum=200, meaning="most connections to PostgreSQL"
-    )
-    message_limit: int = setting(
-        "HEADWAY_MESSAGE_LIMIT",
-        default=MESSAGE_LIMIT,
-        unit="bytes",
-        minimum=4 * 1024 * 1024,
-        meaning="largest gRPC message, in and out",
-    )
 
 
 async def _serve(settings: CoordinatorSettings, drain: asyncio.Event) -> None:

@@ -1,0 +1,530 @@
+"""A run in memory: the shell around the pure core, its tables, its workers, its timers and its clock.
+
+`World` keeps full copies of a run's rows and gives a decision only what it asks for, as the real shell does. The plays
+(`lease`, `report`, `fire`, …) answer as the coordinator would; what may not happen raises AssertionError.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import orjson
+
+from headway.coordinator.core import actions as do
+from headway.coordinator.core.admission import (
+    Answer,
+    RunGate,
+    earliest,
+    lease_answer,
+    lease_has_expired,
+    renew_answer,
+    report_answer,
+    timer_applies,
+)
+from headway.coordinator.core.decide import Decision, Need, decide, wants
+from headway.coordinator.core.decide.redo import RedoPlan, plan_redo
+from headway.coordinator.core.document import EMPTY, Document
+from headway.coordinator.core.events import (
+    Failure,
+    LeaseExpired,
+    LeaseReleased,
+    NodeCancelled,
+    NodeCompleted,
+    NodeFailed,
+    RunCancelled,
+    RunEvent,
+    RunRetried,
+    RunStarted,
+    SignalReceived,
+    TimerFired,
+)
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.plan import FailureClass, Json
+from headway.coordinator.core.records import encode_actions, encode_event
+from headway.coordinator.core.refusals import RunNotFinished
+from headway.coordinator.core.rows import AttemptRow, PayloadKey, RunRow, SignalRow, TaskRow, TokenRow
+from headway.coordinator.core.state import Changes, Draft, Key, Missing, State, TimerKey
+
+EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
+RUN_ID = "00000000000000000000000000000001"
+MOST_QUESTIONS = 40  # rounds of Need in one decision: far more than any graph here can cause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A row of `run_events`, with the objects that it was made of."""
+
+    seq: int
+    at: datetime
+    event: RunEvent
+    given: tuple[do.Action, ...]
+    actions: bytes
+    encoded_event: bytes
+
+
+@dataclass(slots=True)
+class Tables:
+    """The rows of one run."""
+
+    run: RunRow | None = None
+    tasks: dict[str, TaskRow] = field(default_factory=dict[str, TaskRow])
+    tokens: dict[str, TokenRow] = field(default_factory=dict[str, TokenRow])
+    payloads: dict[PayloadKey, Document] = field(default_factory=dict[PayloadKey, Document])
+    signals: dict[int, SignalRow] = field(default_factory=dict[int, SignalRow])
+    attempts: dict[tuple[str, int], AttemptRow] = field(default_factory=dict[tuple[str, int], AttemptRow])
+    timers: dict[TimerKey, datetime] = field(default_factory=dict[TimerKey, datetime])
+
+
+class World:
+    """One run, from its start to its end and over again.
+
+    Attributes:
+        questions: how often the latest decision asked for more rows.
+        share: the next event is decided in the same transaction as the one before: on the rows already loaded.
+        thorough: compare each decision with one that had every row, and look that its input was left alone.
+    """
+
+    def __init__(self, graph: Graph, *, thorough: bool = True) -> None:
+        self.graph = graph
+        self.now = EPOCH
+        self.db = Tables()
+        self.history: list[Entry] = []
+        self.dispatches: list[tuple[str, int]] = []
+        self.chance = 0.0
+        self.questions = 0
+        self.share = False
+        self.thorough = thorough
+        self.watchers: list[Callable[[World], None]] = []
+        self._held: State | None = None
+        self._grants = 0
+
+    # --- looking
+
+    @property
+    def run(self) -> RunRow:
+        """The run's row."""
+        assert self.db.run is not None
+        return self.db.run
+
+    @property
+    def state(self) -> RunState:
+        """Where the run stands."""
+        return self.run.state
+
+    def task(self, path: str) -> TaskRow:
+        """A task's row."""
+        return self.db.tasks[path]
+
+    def states(self) -> dict[str, str]:
+        """Where each task stands."""
+        return {path: str(row.state) for path, row in sorted(self.db.tasks.items())}
+
+    def ready(self) -> list[str]:
+        """Tasks that a worker could lease."""
+        return self._in_state(TaskState.READY)
+
+    def running(self) -> list[str]:
+        """Tasks that a worker holds."""
+        return self._in_state(TaskState.RUNNING)
+
+    def waiting(self) -> list[str]:
+        """Wait nodes that wait."""
+        return self._in_state(TaskState.WAITING)
+
+    def _in_state(self, state: TaskState) -> list[str]:
+        return sorted(path for path, row in self.db.tasks.items() if row.state is state)
+
+    def output(self, path: str) -> Json:
+        """What a task that succeeded gave out."""
+        attempt = self.task(path).output_attempt
+        assert attempt is not None
+        return self.db.payloads[path, attempt, "output"].value
+
+    def input(self, path: str) -> Json:
+        """What a task is given."""
+        key = self.task(path).input
+        assert key is not None
+        return self.db.payloads[key].value
+
+    def actions(self, kind: type | None = None) -> list[do.Action]:
+        """What the latest event caused."""
+        return [action for action in self.history[-1].given if kind is None or isinstance(action, kind)]
+
+    # --- time
+
+    def advance(self, **amount: float) -> None:
+        """Let time pass, as `timedelta` spells it; nothing happens by itself."""
+        self.now += timedelta(**amount)
+
+    # --- the run's events
+
+    def start(self, given: Json = None) -> World:
+        """Start the run."""
+        self._submit(
+            RunStarted(
+                at=self.now,
+                chance=self.chance,
+                namespace="default",
+                workflow=self.graph.plan.workflow,
+                version=1,
+                key=None,
+                trace="",
+                input=EMPTY if given is None else Document.of(given),
+            )
+        )
+        return self
+
+    def signal(self, name: str, payload: Json = None) -> None:
+        """Send a signal. Raises RunClosed."""
+        self._submit(SignalReceived(at=self._event_time(), chance=self.chance, name=name, payload=Document.of(payload)))
+
+    def cancel(self, *, grace_ms: int = 30_000) -> None:
+        """Cancel the run. Raises RunClosed."""
+        self._submit(RunCancelled(at=self._event_time(), chance=self.chance, reason="", grace_ms=grace_ms))
+
+    def retry(self, *chosen: str, render_inputs: bool = False) -> do.ReopenRun:
+        """Retry the finished run. Raises Refusal."""
+        if not self.run.is_final:
+            raise RunNotFinished(run_id=RUN_ID, state=self.run.state)
+        self._submit(
+            RunRetried(at=self._event_time(), chance=self.chance, chosen=chosen, render_inputs=render_inputs)
+        )
+        (opened,) = self.actions(do.ReopenRun)
+        assert isinstance(opened, do.ReopenRun)
+        return opened
+
+    def dry_run(self, *chosen: str) -> RedoPlan:
+        """What a retry would do. Raises Refusal."""
+        state = self._fresh_state()
+        while True:
+            try:
+                return plan_redo(Draft(state), self.graph, chosen)
+            except Missing as missing:
+                self._load(state, missing.keys)
+
+    # --- timers
+
+    def due(self) -> list[TimerKey]:
+        """Timers that are due, earliest first."""
+        return sorted((key for key, at in self.db.timers.items() if at <= self.now), key=self._due_order)
+
+    def fire(self, key: TimerKey) -> bool:
+        """Tell of a timer. False: it is gone, not due, or means nothing any more."""
+        path, kind, attempt = key
+        at = self.db.timers.get(key)
+        if at is None or at > self.now:
+            return False
+        event = TimerFired(at=self._event_time(), chance=self.chance, path=path, kind=kind, attempt=attempt)
+
+        def judge(draft: Draft) -> object | None:
+            task = draft.task(path) if path else None
+            return None if timer_applies(draft.run, task, event) else False
+
+        answer = self._submit(event, judge)
+        if answer is False:
+            del self.db.timers[key]
+        return answer is None
+
+    def next_timer(self) -> TimerKey:
+        """The timer that is due first; time passes until then."""
+        key = min(self.db.timers, key=self._due_order)
+        self.now = max(self.now, self.db.timers[key])
+        return key
+
+    def _due_order(self, key: TimerKey) -> tuple[datetime, TimerKey]:
+        return self.db.timers[key], key
+
+    # --- workers
+
+    def lease(
+        self, path: str, *, attempt: int | None = None, owner: str = "worker", grant_key: str | None = None
+    ) -> Answer:
+        """Ask for an attempt, by default the one that the row stands at, as a delivery of its own."""
+        row = self.db.tasks[path]
+        self._held = None
+        if grant_key is None:
+            self._grants += 1
+            grant_key = f"delivery-{self._grants}"
+        answer = lease_answer(
+            self._gate(), row, attempt=row.attempt if attempt is None else attempt, grant_key=grant_key
+        )
+        if answer is Answer.GRANTED and row.state is TaskState.READY:
+            timeout = row.attempt_timeout_ms
+            ends_at = None if timeout is None else self.now + timedelta(milliseconds=timeout)
+            row.state, row.sweep_at = TaskState.RUNNING, None
+            row.lease_owner = row.owner = owner
+            row.grant_key, row.leased_at, row.attempt_expires_at = grant_key, self.now, ends_at
+            row.lease_expires_at = earliest(self.now + timedelta(milliseconds=row.lease_ms), ends_at)
+            row.started_at = row.started_at or self.now
+        self._watch()
+        return answer
+
+    def renew(self, path: str, *, attempt: int | None = None, owner: str = "worker") -> tuple[Answer, bool]:
+        """Ask for more time; the second is the cancel flag."""
+        row = self.db.tasks[path]
+        self._held = None
+        gate = self._gate()
+        answer = renew_answer(gate, row, attempt=row.attempt if attempt is None else attempt, owner=owner)
+        if answer is Answer.RENEWED:
+            assert row.lease_expires_at is not None
+            wanted = earliest(self.now + timedelta(milliseconds=row.lease_ms), row.attempt_expires_at)
+            assert wanted is not None
+            row.lease_expires_at = max(wanted, row.lease_expires_at)
+        self._watch()
+        return answer, answer is Answer.RENEWED and gate.is_stopping
+
+    def succeed(self, path: str, output: Json = None, *, attempt: int | None = None, owner: str = "worker") -> Answer:
+        """Report that the handler returned."""
+        n = self.task(path).attempt if attempt is None else attempt
+        document = Document.of(output)
+        return self._report(
+            NodeCompleted(
+                at=self._event_time(), chance=self.chance, path=path, attempt=n, owner=owner, output=document
+            )
+        )
+
+    def fail(
+        self,
+        path: str,
+        type_: str = "Boom",
+        *,
+        final: bool = False,
+        failure_class: FailureClass = FailureClass.EXEC_FAILED,
+        details: dict[str, Json] | None = None,
+        attempt: int | None = None,
+        owner: str = "worker",
+    ) -> Answer:
+        """Report that the handler failed."""
+        n = self.task(path).attempt if attempt is None else attempt
+        failure = Failure(failure_class=failure_class, type=type_, message=f"{path} broke", details=details)
+        return self._report(
+            NodeFailed(
+                at=self._event_time(),
+                chance=self.chance,
+                path=path,
+                attempt=n,
+                owner=owner,
+                failure=failure,
+                final=final,
+            )
+        )
+
+    def stopped(self, path: str, *, attempt: int | None = None, owner: str = "worker") -> Answer:
+        """Report that the handler was stopped."""
+        n = self.task(path).attempt if attempt is None else attempt
+        return self._report(
+            NodeCancelled(at=self._event_time(), chance=self.chance, path=path, attempt=n, owner=owner)
+        )
+
+    def release(self, path: str, *, attempt: int | None = None, owner: str = "worker") -> Answer:
+        """Give an attempt back."""
+        n = self.task(path).attempt if attempt is None else attempt
+        return self._report(
+            LeaseReleased(at=self._event_time(), chance=self.chance, path=path, attempt=n, owner=owner)
+        )
+
+    def expire(self, path: str, *, attempt: int | None = None) -> bool:
+        """Be the reaper. False: the lease has not expired, under its lock."""
+        n = self.task(path).attempt if attempt is None else attempt
+        event = LeaseExpired(at=self._event_time(), chance=self.chance, path=path, attempt=n)
+        judged = self._submit(event, lambda draft: None if lease_has_expired(draft.task(path), event) else False)
+        return judged is None
+
+    def lose(self, path: str) -> None:
+        """The holder falls silent; its lease runs out and is reaped."""
+        expires_at = self.task(path).lease_expires_at
+        assert expires_at is not None
+        self.now = max(self.now, expires_at)
+        assert self.expire(path)
+
+    def run_task(self, path: str, output: Json = None) -> None:
+        """Lease and succeed."""
+        assert self.lease(path) is Answer.GRANTED
+        assert self.succeed(path, output) is Answer.ACCEPTED
+
+    def fail_task(self, path: str, type_: str = "Boom", *, final: bool = True) -> None:
+        """Lease and fail."""
+        assert self.lease(path) is Answer.GRANTED
+        assert self.fail(path, type_, final=final) is Answer.ACCEPTED
+
+    def _report(self, event: NodeCompleted | NodeFailed | NodeCancelled | LeaseReleased) -> Answer:
+        def judge(draft: Draft) -> object | None:
+            task = draft.task(event.path)
+            assert task is not None
+            left = draft.attempt(event.path, event.attempt) if event.attempt < task.attempt else None
+            answer = report_answer(draft.run, task, left, attempt=event.attempt, owner=event.owner)
+            return None if answer is Answer.ACCEPTED else answer
+
+        judged = self._submit(event, judge)
+        assert judged is None or isinstance(judged, Answer)
+        return Answer.ACCEPTED if judged is None else judged
+
+    def _gate(self) -> RunGate:
+        return RunGate(
+            is_final=self.run.is_final, is_stopping=self.run.is_stopping, is_failing=self.run.failing
+        )
+
+    # --- one transaction
+
+    def _event_time(self) -> datetime:
+        return max(self.now, self.run.last_event_at)
+
+    def _submit(self, event: RunEvent, judge: Callable[[Draft], object | None] = lambda _: None) -> object | None:
+        """Decide an event and save it. Returns the judgement when the event does not apply. Raises Refusal."""
+        state = self._held if self.share and self._held is not None else self._fresh_state()
+        self._held = None
+        if not isinstance(event, RunStarted):
+            self._load(state, wants(self.graph, event))
+        was_final = self.db.run is not None and self.run.is_final
+        answer, decision = self._ask(state, event, judge)
+        if decision is None:
+            return answer
+        assert not was_final or isinstance(event, RunRetried), "something happened to a run that was over"
+        self._save(decision.changes)
+        state.absorb(decision.changes)
+        self._held = state
+        self._record(event, decision)
+        self._watch()
+        return None
+
+    def _ask(
+        self, state: State, event: RunEvent, judge: Callable[[Draft], object | None]
+    ) -> tuple[object | None, Decision | None]:
+        before: frozenset[Key] | None = None
+        for question in range(MOST_QUESTIONS):
+            try:
+                answer = judge(Draft(state))
+            except Missing as missing:
+                verdict: Decision | Need = Need(missing.keys)
+            else:
+                if answer is not None:
+                    return answer, None
+                verdict = self._decide(state, event)
+            if isinstance(verdict, Decision):
+                self.questions = question
+                return None, verdict
+            assert verdict.keys != before, f"loaded, and still missing: {sorted(verdict.keys, key=str)}"
+            before = verdict.keys
+            self._load(state, verdict.keys)
+        raise AssertionError(f"{event} asks and asks")
+
+    def _decide(self, state: State, event: RunEvent) -> Decision | Need:
+        if not self.thorough:
+            return decide(state, event)
+        before = _copied(state)
+        try:
+            verdict = decide(state, event)
+        finally:
+            assert _same(before, state), "the decision changed its input"
+        if isinstance(verdict, Decision) and state.run is not None:
+            whole = decide(self._whole_state(), event)
+            assert isinstance(whole, Decision)
+            assert whole.actions == verdict.actions, "the decision depends on what happens to be loaded"
+            assert whole.changes == verdict.changes, "the changes depend on what happens to be loaded"
+        return verdict
+
+    def _fresh_state(self) -> State:
+        run = copy.deepcopy(self.db.run)
+        return State(graph=self.graph, run_id=RUN_ID, run=run, complete=run is None)
+
+    def _whole_state(self) -> State:
+        state = self._fresh_state()
+        state.complete = True
+        state.tasks.update(copy.deepcopy(self.db.tasks))
+        state.tokens.update(copy.deepcopy(self.db.tokens))
+        state.payloads.update(self.db.payloads)
+        state.attempts.update(self.db.attempts)
+        for row in self._untaken():
+            state.signals.setdefault(row.name, []).append(copy.copy(row))
+        return state
+
+    def _untaken(self) -> list[SignalRow]:
+        return [row for _, row in sorted(self.db.signals.items()) if row.taken_by is None]
+
+    def _load(self, state: State, keys: Iterable[Key]) -> None:
+        """Give the state what is asked for, and nothing else; never over what it holds already."""
+        for key in sorted(keys, key=str):
+            match key:
+                case ("task", path):
+                    state.tasks.setdefault(path, copy.deepcopy(self.db.tasks.get(path)))
+                case ("token", path):
+                    state.tokens.setdefault(path, copy.deepcopy(self.db.tokens.get(path)))
+                case ("payload", path, int(attempt), str(role)):
+                    if (path, attempt, role) in self.db.payloads:
+                        state.payloads[path, attempt, role] = self.db.payloads[path, attempt, role]
+                case ("attempt", path, int(number)):
+                    state.attempts.setdefault((path, number), self.db.attempts.get((path, number)))
+                case ("signals", name):
+                    rows = [copy.copy(row) for row in self._untaken() if row.name == name]
+                    state.signals.setdefault(name, rows)
+                case ("open" | "unhandled" | "all" as whole,):
+                    for path, row in self.db.tasks.items():
+                        if whole == "all" or (row.is_open if whole == "open" else row.disposition == "unhandled"):
+                            if state.tasks.get(path) is None:
+                                state.tasks[path] = copy.deepcopy(row)
+                    if whole == "all":
+                        for path, token in self.db.tokens.items():
+                            if state.tokens.get(path) is None:
+                                state.tokens[path] = copy.deepcopy(token)
+                    state.loaded.add(key)
+                case _:
+                    raise AssertionError(f"no such key: {key}")
+
+    def _save(self, changes: Changes) -> None:
+        db = self.db
+        assert changes.run is not None
+        assert changes.run.seq == (db.run.seq if db.run else 0) + 1
+        db.run = copy.deepcopy(changes.run)
+        for path, row in changes.tasks.items():
+            before = db.tasks.get(path)
+            assert before is None or row.attempt >= before.attempt
+            db.tasks[path] = copy.deepcopy(row)
+        db.tokens.update(copy.deepcopy(changes.tokens))
+        assert not changes.payloads.keys() & db.payloads.keys(), "a payload is written a second time"
+        db.payloads.update(changes.payloads)
+        for left in changes.attempts:
+            assert (left.path, left.attempt) not in db.attempts, "an attempt is left a second time"
+            db.attempts[left.path, left.attempt] = left
+        db.signals.update({seq: copy.copy(row) for seq, row in changes.signals.items()})
+        if changes.all_timers_gone:
+            db.timers.clear()
+        for key, due_at in changes.timers.items():
+            if due_at is None:
+                db.timers.pop(key, None)
+            else:
+                db.timers[key] = due_at
+        self.dispatches.extend(changes.dispatches)
+
+    def _record(self, event: RunEvent, decision: Decision) -> None:
+        encoded = encode_event(event)
+        orjson.loads(encoded)
+        self.history.append(
+            Entry(
+                seq=self.run.seq,
+                at=event.at,
+                event=event,
+                given=tuple(decision.actions),
+                actions=encode_actions(decision.actions),
+                encoded_event=encoded,
+            )
+        )
+
+    def _watch(self) -> None:
+        for watcher in self.watchers:
+            watcher(self)
+
+
+def _copied(state: State) -> tuple[object, ...]:
+    return copy.deepcopy(
+        (state.run, state.tasks, state.tokens, dict(state.payloads), state.signals, dict(state.attempts), state.loaded)
+    )
+
+
+def _same(before: tuple[object, ...], state: State) -> bool:
+    return before == (
+        state.run, state.tasks, state.tokens, state.payloads, state.signals, state.attempts, state.loaded,
+    )  # fmt: skip
