@@ -71,7 +71,9 @@ class Show:
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
-        self.console.print(f"[dim]{time.monotonic() - self.began_at:5.1f} s[/]  {text}", highlight=False, soft_wrap=True)
+        self.console.print(
+            f"[dim]{time.monotonic() - self.began_at:5.1f} s[/]  {text}", highlight=False, soft_wrap=True
+        )
 
     def tell_progress(self) -> None:
         """Renew the line that moves."""
@@ -120,16 +122,27 @@ async def _demo(show: Show) -> bool:
         entries = await asyncio.to_thread(_read_ledger, shop)
     show.status.stop()
     show_table(show.console, [_row(order, found) for order, found in details.items()])
-    evidence = checks.Evidence(
+    evidence = _evidence(show, details, ledger=entries, diary=steps.read(diary), kills=havoc.kills)
+    return show_verdicts(show.console, checks.judge(evidence))
+
+
+def _evidence(
+    show: Show,
+    details: Mapping[str, RunDetails],
+    *,
+    ledger: Sequence[Mapping[str, Any]],
+    diary: Sequence[steps.Step],
+    kills: Sequence[checks.Kill],
+) -> checks.Evidence:
+    return checks.Evidence(
         orders=show.orders,
         ends={order: checks.End(state=found.run.state, outcome=_outcome(found)) for order, found in details.items()},
         repeated_starts=[(show.runs[order], run) for order, run in show.repeated.items()],
-        ledger=entries,
-        steps=steps.read(diary),
+        ledger=ledger,
+        steps=diary,
         attempts=[attempt for found in details.values() for attempt in _attempts(found)],
-        kills=havoc.kills,
+        kills=kills,
     )
-    return show_verdicts(show.console, checks.judge(evidence))
 
 
 def _stack(typescript: TypeScript, diary: Path) -> Stack:
@@ -229,4 +242,7 @@ def _leaves(error: BaseException) -> list[BaseException]:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    try:
+        sys.exit(asyncio.run(main()))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -70,7 +70,7 @@ async def post(order: Mapping[str, Any], endpoint: str, context: Context, **fact
 
 
 def _headers(context: Context) -> dict[str, str]:
-    import uuid; return {"Idempotency-Key": str(uuid.uuid4())}
+    return {"Idempotency-Key": context.idempotency_key}
 
 
 def _read(response: httpx.Response) -> dict[str, Any]:

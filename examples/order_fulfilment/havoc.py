@@ -61,7 +61,8 @@ class Havoc:
         await self._stack.start(name)
         await self._stack.wait_ready(name)
         away = time.monotonic() - kill.instant
-        self._say(f"killed {name} (pid {kill.process}) while {steps} steps ran; a new one was up after {away:.1f} s")
+        what = f"{steps} step{'' if steps == 1 else 's'} ran"
+        self._say(f"killed {name} (pid {kill.process}) while {what}; a new one was up after {away:.1f} s")
 
     async def _kill(self, name: str) -> Kill:
         kill = Kill(name=name, process=self._stack.pids[name], instant=time.monotonic())

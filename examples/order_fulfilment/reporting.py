@@ -51,9 +51,9 @@ def show_verdicts(console: Console, verdicts: Sequence[Verdict]) -> bool:
     """Print each check; returns True when all hold."""
     for verdict in verdicts:
         mark = "[red]✗[/]" if verdict.faults else "[green]✓[/]"
-        console.print(f"{mark} {verdict.claim} [dim]({verdict.fact})[/]", highlight=False)
+        console.print(f"{mark} {verdict.claim} [dim]({verdict.fact})[/]", highlight=False, soft_wrap=True)
         for fault in verdict.faults[:MOST_FAULTS]:
-            console.print(f"    {fault}", highlight=False, markup=False)
+            console.print(f"    {fault}", highlight=False, markup=False, soft_wrap=True)
         if len(verdict.faults) > MOST_FAULTS:
             console.print(f"    … and {len(verdict.faults) - MOST_FAULTS} more")
     return not any(verdict.faults for verdict in verdicts)

@@ -74,7 +74,7 @@ def _write(facts: Mapping[str, object], context: Context) -> None:
     diary = os.environ.get(DIARY)
     if not diary:
         return
-    entry = {**facts, "process": os.getpid(), "lease_end": time.monotonic() + context.lease_remaining()}
+    entry = {**facts, "process": os.getpid(), "lease_end": context.lease.deadline}
     line = json.dumps(entry, separators=(",", ":")) + "\n"
     file = os.open(diary, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:

@@ -107,7 +107,10 @@ def test_dev_restarts_what_dies_refuses_a_second_one_and_stops_everything(tmp_pa
         assert sorted(document["pids"]) == ["coordinator-1", "relay-1", "timers-1", "worker-1"]
 
         second = subprocess.run(
-            [sys.executable, "-m", "headway.cli", "dev", "--data", str(data)], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "headway.cli", "dev", "--data", str(data)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert second.returncode == 2
         assert f"in use by another `headway dev` (process {process.pid})" in second.stderr
@@ -147,7 +150,9 @@ async def test_a_service_that_cannot_start_is_named_with_its_last_words(tmp_path
     shape = Shape(port=0, extra={"relay": {"HEADWAY_RELAY_LANES": "none"}})
     said: list[str] = []
 
-    with pytest.raises(Exception, match=r"relay-1 ended with exit code 2 before it was ready:(?s:.*)HEADWAY_RELAY_LANES"):
+    with pytest.raises(
+        Exception, match=r"relay-1 ended with exit code 2 before it was ready:(?s:.*)HEADWAY_RELAY_LANES"
+    ):
         await Stack(tmp_path / "data", shape, say=said.append).start()
 
     with contextlib.suppress(FileNotFoundError):

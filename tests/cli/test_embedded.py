@@ -225,3 +225,20 @@ def test_programs_below_a_closed_folder_are_copied(tmp_path: Path, monkeypatch: 
     assert unprivileged.sheltered_copy(closed, "package-1", ("package",)) == copy
     assert sorted(path.name for path in copy.rglob("*")) == ["bin", "package", "program"]
     assert (copy / "package" / "bin" / "program").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else")
+def test_a_shelter_whose_link_is_gone_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unprivileged, "_SHELTER", tmp_path / "shelter")
+    folders = {
+        name: unprivileged.sheltered_folder("postgres") for name in ("linked", "forgotten", "in use", "unfinished")
+    }
+    for name in ("linked", "forgotten", "in use"):
+        unprivileged.link_to_sheltered(tmp_path / name, folders[name])
+    (folders["in use"] / "postmaster.pid").touch()
+    (tmp_path / "forgotten").unlink()
+    (tmp_path / "in use").unlink()
+
+    unprivileged.sheltered_folder("postgres")
+
+    assert [name for name, folder in folders.items() if not folder.exists()] == ["forgotten"]

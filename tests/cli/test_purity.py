@@ -14,6 +14,7 @@ import pytest
 
 from headway.api.definitions.v1 import definitions_pb2
 from headway.api.runs.v1 import runs_pb2
+from headway.cli.output import Output
 from headway.client import Patience
 from tests.cli.conftest import CommandLine
 from tests.client.scripted_coordinator import Refusal, ScriptedCoordinator, Stream
@@ -174,3 +175,14 @@ def test_the_installed_program_prints_pure_json_and_ends_with_2_when_nobody_answ
     assert ended.returncode == 2
     assert json.loads(ended.stdout)["error"]["reason"] == "UNREACHABLE"
     assert b"Traceback" not in ended.stderr
+
+
+def test_with_json_sentences_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    output = Output(as_json=True)
+
+    output.say("starting …")
+    output.document({"up": True})
+
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {"up": True}
+    assert err == "starting …\n"

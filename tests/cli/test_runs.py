@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from headway.api.definitions.v1 import definitions_pb2
 from headway.api.runs.v1 import runs_pb2
 from tests.cli.conftest import CommandLine
 from tests.client.scripted_coordinator import Plain, ScriptedCoordinator, Stream
@@ -233,6 +234,18 @@ async def test_show_says_what_a_stuck_run_waits_for(headway: CommandLine, coordi
         "  charge: its next try at 2026-01-02 12:00:30Z (in 30.0s), after 2 failed; last: exec_failed HTTPError: 503 …",
     ]
     assert (await headway("show", "r1", "--json")).document["waits_for"][3] == "approve: a signal"
+
+
+async def test_show_names_the_signal_that_is_waited_for(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
+    plan = b'{"nodes": [{"id": "pick"}, {"id": "approve", "event": "approval"}]}'
+    definition = definitions_pb2.Definition(workflow="orders", version=2, plan=plan)
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=run(runs_pb2.RUN_STATE_RUNNING), tasks=STUCK))
+    coordinator.script("definitions.Get", definitions_pb2.GetResponse(definition=definition))
+
+    result = await headway("show", "r1")
+
+    assert "  approve: signal 'approval'" in result.out.splitlines()
+    assert coordinator.requests["definitions.Get"][0].version == 2
 
 
 async def test_show_prints_the_table_of_tasks_and_the_failures_in_full(

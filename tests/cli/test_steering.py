@@ -73,7 +73,7 @@ async def test_retry_prints_what_is_redone_and_what_is_kept(
         "  kept          reserve",
     ]
     request = coordinator.requests["runs.Retry"][0]
-    assert list(getattr(request, "from")) == ["charge", "ship"]
+    assert list(request.from_nodes) == ["charge", "ship"]
     assert request.dry_run
     assert request.render_inputs
 

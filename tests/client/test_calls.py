@@ -203,7 +203,7 @@ async def test_retry_sends_its_nodes_and_hands_out_the_plan(client: Client, coor
 
     assert plan == RetryPlan(chosen=("a",), reset=("b",), kept=("c",), epoch=2)
     request = coordinator.requests["runs.Retry"][0]
-    assert list(getattr(request, "from")) == ["a"]
+    assert list(request.from_nodes) == ["a"]
     assert request.dry_run
     assert request.render_inputs
 

@@ -130,3 +130,15 @@ async def test_a_wait_can_be_limited_from_outside(client: Client, coordinator: S
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await client.wait("r1")
+
+
+async def test_patience_begins_anew_with_each_event(coordinator: ScriptedCoordinator) -> None:
+    pause = timedelta(milliseconds=20)
+    patience = Patience(give_up_after=1.5 * pause, first_pause=pause, longest_pause=pause)
+    breaks = [Stream(messages=progress(seq), then=Plain()) for seq in range(1, 9)]
+    coordinator.script("runs.Watch", *breaks, Stream(messages=progress(9, state=SUCCEEDED)))
+
+    async with Client(coordinator.address, patience=patience) as client:
+        seen = [each.event.seq async for each in client.watch("r1")]
+
+    assert seen == list(range(1, 10))

@@ -1,6 +1,9 @@
 """The order example judges rightly: its shop is idempotent, and its checks see what they are there to see."""
 
 import json
+import logging
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,10 +15,12 @@ import pytest
 from examples.order_fulfilment.checks import Attempt, End, Evidence, Kill, judge
 from examples.order_fulfilment.ledger import Ledger
 from examples.order_fulfilment.shop import Shop
-from examples.order_fulfilment.steps import Step
+from examples.order_fulfilment.steps import DIARY, Step, read, recorded
 from examples.order_fulfilment.weather import FAIR_FROM, Fault, weather
 from headway.coordinator.core.compiler import compile_workflow
 from headway.coordinator.core.plan import NodeType
+from headway.worker import Context
+from headway.worker._context import Lease
 
 FOLDER = Path(__file__).parents[2] / "examples" / "order_fulfilment"
 CHARGE = {"order": "A", "amount_cents": 500, "card": "tok_visa"}
@@ -203,6 +208,38 @@ def test_a_step_that_ran_beyond_its_lease_does_not_count_there() -> None:
     verdict = next(each for each in judge(late) if "diary" in each.claim)
 
     assert not verdict.faults
+
+
+def test_the_diary_tells_who_ran_a_step_and_until_when_the_lease_lasted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DIARY, str(tmp_path / "diary"))
+    now = time.monotonic()
+    lease = Lease(deadline=now - 1.0, duration=3.0)  # it ran out while the handler ran
+    context = Context(
+        run_id="r",
+        path="charge",
+        workflow="w",
+        namespace="default",
+        handler="payments.charge",
+        task_id="t",
+        attempt=2,
+        try_number=1,
+        idempotency_key="k",
+        traceparent="",
+        logger=logging.LoggerAdapter(logging.getLogger(__name__)),
+        lease=lease,
+    )
+
+    with recorded(context):
+        (begun,) = read(tmp_path / "diary")
+    (ended,) = read(tmp_path / "diary")
+
+    assert begun.end is None
+    assert ended.end is not None
+    assert ended.begin == begun.begin
+    assert ended.lease_end == lease.deadline
+    assert (ended.task_id, ended.attempt, ended.process) == ("t", 2, os.getpid())
 
 
 def test_the_workflow_has_no_faults_and_every_type_of_node() -> None:

@@ -250,3 +250,27 @@ async def _now_ms(redis: Redis) -> int:
 
 async def _consumers(redis: Redis, expected: list[str]) -> bool:
     return sorted(consumer["name"] for consumer in await redis.xinfo_consumers(STREAM, "workers")) == expected
+
+
+async def test_a_sweep_that_takes_long_keeps_its_claim(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.relay.loss.SWEEPER_SECONDS", 1.0)
+    release = asyncio.Event()
+
+    async def sweep(request: outbox_pb2.SweepRequest) -> outbox_pb2.SweepResponse:
+        del request
+        await release.wait()
+        return outbox_pb2.SweepResponse()
+
+    world.coordinator.sweep = sweep
+    async with world.relay(), world.relay():
+        await until(lambda: world.coordinator.losses, "the sweep is under way")
+        await world.redis.set("a_while", "", px=3000)
+        await until(lambda: _gone(world.redis, "a_while"), "several claims' time has passed")
+        release.set()
+        await until(lambda: world.redis.get(EPOCH_KEY), "the marker is set")
+
+    assert world.coordinator.losses == 1
+
+
+async def _gone(redis: Redis, key: str) -> bool:
+    return not await redis.exists(key)

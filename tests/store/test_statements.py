@@ -1,22 +1,148 @@
-"""Every statement against the real schema."""
+"""Every statement against the real schema, and the rows they give against the classes that take them."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_type_hints
+from uuid import UUID
 
 import asyncpg
 import pytest
 
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.plan import FailureClass
+from headway.coordinator.core.rows import AttemptRow, RunRow, SignalRow, TaskRow, TokenRow
+from headway.coordinator.core.state import Changes, Key, State
 from headway.coordinator.store import statements
+from headway.coordinator.store.loading import Held, load, lock_runs, task_row
+from headway.coordinator.store.saving import EventRecord, Saving, save
 from headway.coordinator.store.statements import SQL
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+RUN_ID = UUID(int=7 << 16)
+GRAPH: Any = None  # rows are loaded and saved without looking at the plan
+
+RUN = RunRow(
+    namespace="space",
+    workflow="flow",
+    version=3,
+    key="key",
+    trace="trace",
+    created_at=NOW,
+    last_event_at=NOW + timedelta(seconds=1),
+    state=RunState.FAILED,
+    epoch=4,
+    seq=5,
+    vars={"a": [1, 2.5, "x"]},
+    cancelling=True,
+    failing=False,
+    expired=True,
+    finish_path="end",
+    open_tasks=0,
+    succeeded_tasks=7,
+    unhandled_tasks=8,
+    error={"failure_class": "timeout", "message": "late", "paths": ["end"]},
+    output_path="out",
+    output_attempt=9,
+    finished_at=NOW + timedelta(seconds=2),
+)
+TASK = TaskRow(
+    path="step",
+    namespace="space",
+    queue="queue",
+    handler="handler",
+    lease_ms=1_001,
+    attempt_timeout_ms=1_002,
+    created_at=NOW,
+    state=TaskState.RUNNING,
+    attempt=3,
+    generation=4,
+    tries=5,
+    losses=6,
+    input=("source", 7, "output"),
+    output_attempt=8,
+    failure_class=None,
+    error={"type": "Broken", "message": "m", "trace": "t", "details": {}},
+    disposition=None,
+    handled_by=9,
+    cause=None,
+    ready_at=NOW + timedelta(seconds=1),
+    started_at=NOW + timedelta(seconds=2),
+    finished_at=None,
+    due_at=NOW + timedelta(seconds=3),
+    owner="owner",
+    leased_at=NOW + timedelta(seconds=4),
+    lease_owner="lease owner",
+    lease_expires_at=NOW + timedelta(seconds=5),
+    grant_key="grant",
+    attempt_expires_at=NOW + timedelta(seconds=6),
+    sweep_at=NOW + timedelta(seconds=7),
+    reported=True,
+)
+FAILED = replace(
+    TASK,
+    path="failed",
+    state=TaskState.FAILED,
+    failure_class=FailureClass.VERDICT_FAIL,
+    disposition="unhandled",
+    finished_at=NOW,
+    lease_owner=None,
+    lease_expires_at=None,
+    grant_key=None,
+)
+CANCELLED = replace(FAILED, path="cancelled", state=TaskState.CANCELLED, failure_class=None, disposition=None, cause="x")
+TOKEN = TokenRow("join", live=1 << 70, dead=2, failed=4, always=8, names={"2": [("failed", None), ("step", 3)]})
+SIGNAL = SignalRow(5, "name", Document(b"[1]"), NOW, None)
+ATTEMPT = AttemptRow(
+    path="step",
+    attempt=2,
+    owner="w",
+    leased_at=NOW,
+    ended_at=NOW + timedelta(seconds=1),
+    outcome="failed",
+    reported=True,
+    failure_class=FailureClass.TIMEOUT,
+    error={"type": "x"},
+)
+EVENT = EventRecord(seq=5, type="RunStarted", at=NOW, path="", attempt=0, event=b"{}", actions=b"[]")
+LOCKS = ("lock_tasks", "lock_open_tasks", "lock_unhandled_tasks", "lock_all_tasks")
+
+
+def all_changes() -> Changes:
+    return Changes(
+        run=RUN,
+        tasks={row.path: row for row in (TASK, FAILED, CANCELLED)},
+        tokens={"join": TOKEN},
+        payloads={("step", 3, "output"): Document(b'{"a":1}')},
+        timers={("step", "retry", 3): NOW},
+        signals={5: SIGNAL},
+        attempts=[ATTEMPT],
+    )
+
+
+async def stored(connection: asyncpg.Connection[asyncpg.Record], changes: Changes) -> None:
+    saving = Saving(Held(RUN_ID, State(graph=GRAPH), None), changes, [EVENT])
+    async with connection.transaction():
+        await save(connection, 0, [saving], NOW)
+
+
+async def loaded(connection: asyncpg.Connection[asyncpg.Record], *keys: Key) -> State:
+    async with connection.transaction():
+        run = (await lock_runs(connection, 0, [RUN_ID], wait=False))[RUN_ID]
+        held = Held(RUN_ID, State(graph=GRAPH, run=run), run.seq)
+        await load(connection, 0, {RUN_ID: held}, {RUN_ID: keys})
+    return held.state
 
 
 @pytest.mark.parametrize("name", SQL)
-async def test_each_statement_is_understood_by_the_schema(name: str, database_url: str) -> None:
-    connection = await asyncpg.connect(database_url)
+async def test_each_statement_is_understood_by_the_schema(
+    name: str, database: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    prepared = await database.prepare(SQL[name])
 
-    try:
-        prepared = await connection.prepare(SQL[name])
-
-        assert prepared.get_query() == SQL[name]
-    finally:
-        await connection.close()
+    assert prepared.get_query() == SQL[name]
 
 
 def test_every_statement_names_its_columns() -> None:
@@ -30,3 +156,123 @@ def test_a_statement_that_is_there_twice_is_refused(monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(ValueError, match="is there twice"):
         statements._load()
+
+
+@pytest.mark.parametrize("name", LOCKS)
+async def test_statements_that_lock_tasks_give_every_column_in_the_order_of_the_row(
+    name: str, database: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    prepared = await database.prepare(SQL[name])
+    columns = [attribute.name for attribute in prepared.get_attributes()]
+    table = await database.fetch(
+        "SELECT attname FROM pg_attribute WHERE attrelid = 'tasks'::regclass AND attnum > 0 AND NOT attisdropped"
+    )
+
+    assert {record["attname"] for record in table} == {*columns, "bucket"}
+    assert {field.name for field in fields(TaskRow)} - {"input"} == {
+        *columns
+    } - {"run_id", "input_path", "input_attempt", "input_role"}
+    assert columns == [
+        attribute.name for attribute in (await database.prepare(SQL["lock_tasks"])).get_attributes()
+    ]
+
+
+@pytest.mark.parametrize("name", ["lock_runs", "lock_runs_waiting"])
+async def test_statements_that_lock_runs_give_what_the_row_has(
+    name: str, database: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    prepared = await database.prepare(SQL[name])
+
+    columns = {attribute.name for attribute in prepared.get_attributes()}
+
+    assert columns == {field.name for field in fields(RunRow)} | {"run_id"}
+
+
+@pytest.mark.parametrize("row", [RUN, TASK], ids=["run", "task"])
+def test_the_sample_rows_tell_every_column_from_every_other(row: RunRow | TaskRow) -> None:
+    hints = get_type_hints(type(row))
+    values = [
+        (str(hints[field.name]).removesuffix(" | None"), str(getattr(row, field.name)))
+        for field in fields(row)
+        if hints[field.name] is not bool and getattr(row, field.name) is not None
+    ]
+
+    assert len(values) == len(set(values))
+
+
+async def test_what_is_saved_as_new_is_loaded_as_it_was(database: asyncpg.Connection[asyncpg.Record]) -> None:
+    await stored(database, all_changes())
+
+    state = await loaded(
+        database, ("all",), ("payload", "step", 3, "output"), ("signals", "name"), ("attempt", "step", 2)
+    )
+
+    assert state.run == RUN
+    assert state.tasks == {"step": TASK, "failed": FAILED, "cancelled": CANCELLED}
+    assert state.tokens == {"join": TOKEN}
+    assert state.payloads == {("step", 3, "output"): Document(b'{"a":1}')}
+    assert [(s.seq, s.name, s.payload, s.received_at, s.taken_by) for s in state.signals["name"]] == [
+        (5, "name", Document(b"[1]"), NOW, None)
+    ]
+    assert state.attempts == {("step", 2): ATTEMPT}
+
+
+async def test_what_is_saved_as_changed_is_loaded_as_it_was(database: asyncpg.Connection[asyncpg.Record]) -> None:
+    blank = {"vars": {}, "trace": RUN.trace, "key": RUN.key, "namespace": "space", "workflow": "flow", "version": 3}
+    bare_run = RunRow(**blank, created_at=NOW, last_event_at=NOW, state=RunState.RUNNING, seq=1)
+    bare_task = TaskRow(
+        path="step",
+        namespace="space",
+        queue="queue",
+        handler="handler",
+        lease_ms=1_001,
+        attempt_timeout_ms=1_002,
+        created_at=NOW,
+    )
+    await stored(database, Changes(run=bare_run, tasks={"step": bare_task}))
+
+    async with database.transaction():
+        run = (await lock_runs(database, 0, [RUN_ID], wait=True))[RUN_ID]
+        held = Held(RUN_ID, State(graph=GRAPH, run=run), run.seq)
+        await load(database, 0, {RUN_ID: held}, {RUN_ID: [("task", "step")]})
+        changes = Changes(run=RUN, tasks={"step": TASK})
+        await save(database, 0, [Saving(held, changes, [replace(EVENT, seq=6)])], NOW)
+
+    state = await loaded(database, ("task", "step"))
+    assert state.run == RUN
+    assert state.tasks == {"step": TASK}
+
+
+async def test_a_task_that_was_looked_for_and_is_not_there_is_known_to_be_absent(
+    database: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await stored(database, all_changes())
+
+    state = await loaded(database, ("task", "nowhere"), ("token", "nowhere"), ("attempt", "step", 1))
+
+    assert state.tasks == {"nowhere": None}
+    assert state.tokens == {"nowhere": None}
+    assert state.attempts == {("step", 1): None}
+
+
+async def test_whole_run_keys_load_what_they_name(database: asyncpg.Connection[asyncpg.Record]) -> None:
+    await stored(database, all_changes())
+
+    open_tasks, unhandled = await loaded(database, ("open",)), await loaded(database, ("unhandled",))
+
+    assert set(open_tasks.tasks) == {"step"}
+    assert set(unhandled.tasks) == {"failed"}
+
+
+async def test_task_row_reads_the_record_by_position_as_its_names_say(
+    database: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await stored(database, all_changes())
+
+    (record,) = await database.fetch(SQL["lock_tasks"], 0, [RUN_ID], ["step"])
+
+    row = task_row(record)
+    for name in set(record.keys()) - {"run_id", "input_path", "input_attempt", "input_role", "error"}:
+        assert getattr(row, name) == record[name], name
+
+

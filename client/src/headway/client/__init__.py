@@ -6,6 +6,7 @@ imports nothing of Headway but `headway.api`.
 
 from headway.client._client import Client
 from headway.client._connection import Patience
+from headway.client._definition_values import Checked, Definition, Deployed, Fault
 from headway.client._refusals import (
     DeadlinePassed,
     DefinitionFaulty,
@@ -33,11 +34,7 @@ from headway.client._refusals import (
 from headway.client._request_id import new_request_id
 from headway.client._values import (
     Attempt,
-    Checked,
-    Definition,
-    Deployed,
     Event,
-    Fault,
     Json,
     JsonInput,
     Outcome,

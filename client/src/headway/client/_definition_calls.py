@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headway.api.definitions.v1 import definitions_pb2, definitions_pb2_grpc
 from headway.client import _translate
-from headway.client._values import Checked, Definition, Deployed
+from headway.client._definition_values import Checked, Definition, Deployed
 
 if TYPE_CHECKING:
     from headway.client._connection import Connection

@@ -15,7 +15,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from headway.api.definitions.v1 import definitions_pb2
 from headway.client import _translate
-from headway.client._values import Fault
+from headway.client._definition_values import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

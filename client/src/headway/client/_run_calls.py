@@ -238,7 +238,7 @@ class RunCalls:
             dry_run=dry_run,
             render_inputs=render_inputs,
             request_id=request_id or new_request_id(),
-            **{"from": from_nodes},
+            from_nodes=from_nodes,
         )
         response = await self._connection.call(self._runs.Retry, request)
         return RetryPlan(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from headway.api.runs.v1 import runs_pb2
+from headway.client import _definition_values as definitions
 from headway.client import _values as values
 
 if TYPE_CHECKING:
@@ -178,9 +179,9 @@ def event(message: runs_pb2.Event) -> values.Event:
     )
 
 
-def fault(message: definitions_pb2.Fault) -> values.Fault:
+def fault(message: definitions_pb2.Fault) -> definitions.Fault:
     """A fault of a definition."""
-    return values.Fault(
+    return definitions.Fault(
         line=message.line,
         column=message.column,
         code=message.code,
@@ -190,9 +191,9 @@ def fault(message: definitions_pb2.Fault) -> values.Fault:
     )
 
 
-def definition(message: definitions_pb2.Definition) -> values.Definition:
+def definition(message: definitions_pb2.Definition) -> definitions.Definition:
     """A version of a workflow."""
-    return values.Definition(
+    return definitions.Definition(
         namespace=message.namespace,
         workflow=message.workflow,
         version=message.version,

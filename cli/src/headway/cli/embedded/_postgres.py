@@ -80,8 +80,7 @@ class EmbeddedPostgres(EmbeddedServer):
         if scratch.parent == self.data_dir:
             scratch.rename(self._cluster)
         else:
-            self._cluster.unlink(missing_ok=True)
-            self._cluster.symlink_to(scratch)
+            _unprivileged.link_to_sheltered(self._cluster, scratch)
 
     def _command(self) -> list[str]:
         settings = {
@@ -121,7 +120,7 @@ class EmbeddedPostgres(EmbeddedServer):
     def remove_data(self) -> None:
         self.stop()
         if self._cluster.is_symlink():
-            shutil.rmtree(self._cluster.resolve(), ignore_errors=True)
+            _unprivileged.remove_sheltered(self._cluster)
         super().remove_data()
 
     def _pid_file(self) -> list[str]:

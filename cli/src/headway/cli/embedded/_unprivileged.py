@@ -15,7 +15,15 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Account", "reachable", "server_account", "sheltered_copy", "sheltered_folder"]
+__all__ = [
+    "Account",
+    "link_to_sheltered",
+    "reachable",
+    "remove_sheltered",
+    "server_account",
+    "sheltered_copy",
+    "sheltered_folder",
+]
 
 _CANDIDATES = ("postgres", "nobody")
 _SHELTER = Path("/var/lib/headway")
@@ -93,5 +101,25 @@ def sheltered_copy(source: Path, name: str, parts: tuple[str, ...]) -> Path:
 
 
 def sheltered_folder(prefix: str) -> Path:
-    """A new folder that every user can reach."""
-    return Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=_shelter()))
+    """A new folder that every user can reach. Those whose link is gone, with no server on them, are removed first."""
+    shelter = _shelter()
+    for note in shelter.glob(f"{prefix}-*.link"):
+        folder = note.with_suffix("")
+        if Path(note.read_text(encoding="utf-8")).resolve() != folder and not (folder / "postmaster.pid").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            note.unlink(missing_ok=True)
+    return Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=shelter))
+
+
+def link_to_sheltered(link: Path, folder: Path) -> None:
+    """Makes a symbolic link to a sheltered folder, and notes beside the folder where it is linked from."""
+    link.unlink(missing_ok=True)
+    link.symlink_to(folder)
+    folder.with_name(f"{folder.name}.link").write_text(str(link), encoding="utf-8")
+
+
+def remove_sheltered(link: Path) -> None:
+    """Removes a link's folder, and the note about it."""
+    folder = link.resolve()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.with_name(f"{folder.name}.link").unlink(missing_ok=True)

@@ -19,7 +19,10 @@ from headway.relay.messages import GROUP, stream_of
 if TYPE_CHECKING:
     from redis.asyncio.client import Pipeline
 
-__all__ = ["Broker", "BrokerReadOnlyError", "Identity", "connect_broker"]
+__all__ = ["BROKER_FAULTS", "Broker", "BrokerReadOnlyError", "Identity", "connect_broker"]
+
+BROKER_FAULTS = (RedisError, OSError)
+"""What a call that did not get through raises; a time-out is an OSError too."""
 
 CALL_DEADLINE = 10.0  # seconds for a whole exchange
 _SOCKET_DEADLINE = 5.0  # seconds for a connect, or for one answer
@@ -31,11 +34,11 @@ SWEEP_TURN_KEY = "headway:{broker}:sweep_turn"
 QUEUES_KEY = "headway:{broker}:queues"
 
 # Sets the marker only while the sweeper's claim, made before the sweep, is still there: a broker that lost everything
-# a second time meanwhile has lost the claim too, and is swept again.
+# a second time meanwhile has lost the claim too, and is swept again. The claim is left to lapse: another relay that saw
+# no marker a moment before cannot claim the sweep anew.
 _SET_EPOCH = """
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'NX')
-redis.call('DEL', KEYS[2])
 return 1
 """
 
@@ -142,13 +145,17 @@ class Broker:
         return Identity(epoch=cast("str | None", epoch), process=str(process))
 
     async def claim_sweep(self, sweeper: str, seconds: float) -> bool:
-        """Claim, or keep, the right to sweep after a loss; it lapses after `seconds`."""
+        """Claim the right to sweep after a loss; it lapses after `seconds`. False: another relay has it."""
         lasts = int(seconds * 1000)
         if await self._call(self._redis.set(SWEEPER_KEY, sweeper, nx=True, px=lasts)):
             return True
+        return await self.keep_sweep(sweeper, seconds)
+
+    async def keep_sweep(self, sweeper: str, seconds: float) -> bool:
+        """Keep that right for `seconds` more. False: it is gone, and is not made anew: the broker may be another."""
         if await self._call(self._redis.get(SWEEPER_KEY)) != sweeper:
             return False
-        return bool(await self._call(self._redis.pexpire(SWEEPER_KEY, lasts)))
+        return bool(await self._call(self._redis.pexpire(SWEEPER_KEY, int(seconds * 1000))))
 
     async def set_epoch(self, sweeper: str) -> bool:
         """Set the marker after a sweep; False: the claim to the sweep is gone, so nothing is proved."""

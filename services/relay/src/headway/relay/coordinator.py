@@ -26,6 +26,7 @@ __all__ = [
 
 DELIVER_DEADLINE = 10.0  # seconds
 SWEEP_DEADLINE = 10.0  # seconds
+SWEEP_ALL_DEADLINE = 300.0  # a sweep of everything may go over every READY task in one call
 _BUSY = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED})
 _CHANNEL_OPTIONS = [
     ("grpc.max_send_message_length", MESSAGE_LIMIT),
@@ -109,7 +110,7 @@ class Coordinator:
 
     async def sweep_everything(self) -> Sweep:
         """Say that the broker has provably lost everything."""
-        return await self._sweep(outbox_pb2.SweepRequest(broker_lost=True))
+        return await self._sweep(outbox_pb2.SweepRequest(broker_lost=True), SWEEP_ALL_DEADLINE)
 
     async def sweep_delivered(self, ages: Mapping[tuple[str, str], float]) -> Sweep:
         """Say up to which age, in seconds, all dispatches of (namespace, queue) have been delivered."""
@@ -118,11 +119,11 @@ class Coordinator:
             age = Duration()
             age.FromMilliseconds(round(seconds * 1000))
             progress.append(outbox_pb2.QueueProgress(namespace=namespace, queue=queue, delivered_age=age))
-        return await self._sweep(outbox_pb2.SweepRequest(queues=progress))
+        return await self._sweep(outbox_pb2.SweepRequest(queues=progress), SWEEP_DEADLINE)
 
-    async def _sweep(self, request: outbox_pb2.SweepRequest) -> Sweep:
+    async def _sweep(self, request: outbox_pb2.SweepRequest, deadline: float) -> Sweep:
         try:
-            response = await self._outbox.Sweep(request, timeout=SWEEP_DEADLINE)
+            response = await self._outbox.Sweep(request, timeout=deadline)
         except grpc.aio.AioRpcError as error:
             raise _translated(error) from error
         return Sweep(dispatched=response.dispatched, more=response.more)

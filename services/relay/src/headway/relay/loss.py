@@ -5,10 +5,12 @@ crash in between sweeps again. Without proof the coordinator is told how far eac
 are lost is for it to conclude. May not publish, and may not conclude anything from a broker that is itself in doubt.
 """
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 
-from headway.relay.broker import Broker, Identity
+from headway.relay.broker import BROKER_FAULTS, Broker, Identity
 from headway.relay.coordinator import Coordinator
 from headway.relay.publishing import Lags
 from headway.relay.store import Outbox
@@ -18,7 +20,7 @@ __all__ = ["LossWatch", "ProgressSweep"]
 
 _log = logging.getLogger(__name__)
 
-SWEEPER_SECONDS = 15.0  # how long a relay may be at a sweep without a sign of life: more than one call may take
+SWEEPER_SECONDS = 15.0  # how long a relay may be at a sweep without a sign of life
 MOST_QUEUES = 500  # in one call
 MOST_UNPUBLISHED = 5_000  # rows of a bucket that are looked at; more: the outbox is behind
 SLACK_SECONDS = 1.0  # for the time between measuring and the coordinator's reading its clock
@@ -55,18 +57,33 @@ class LossWatch:
             await self._recover()
 
     async def _recover(self) -> None:
-        self._sweeper = self._sweeper or self._make_sweeper()
-        dispatched = 0
-        more = True
-        while more:
-            if not await self._broker.claim_sweep(self._sweeper, SWEEPER_SECONDS):
-                return  # another relay is at it; should it die, its claim lapses
-            sweep = await self._coordinator.sweep_everything()
-            dispatched, more = dispatched + sweep.dispatched, sweep.more
-            self._telemetry.swept(sweep.dispatched, broker_lost=True)
-        if await self._broker.set_epoch(self._sweeper):
+        self._sweeper = sweeper = self._sweeper or self._make_sweeper()
+        if not await self._broker.claim_sweep(sweeper, SWEEPER_SECONDS):
+            return  # another relay is at it; should it die, its claim lapses
+        keeper = asyncio.create_task(self._keep_claim(sweeper))
+        try:
+            dispatched = await self._sweep()
+        finally:
+            keeper.cancel()
+        if await self._broker.set_epoch(sweeper):
             _log.warning("the broker had no epoch marker: swept", extra={"tasks": dispatched})
             self._sweeper = None
+
+    async def _sweep(self) -> int:
+        dispatched, more = 0, True
+        while more:
+            sweep = await self._coordinator.sweep_everything()
+            self._telemetry.swept(sweep.dispatched, broker_lost=True)
+            dispatched, more = dispatched + sweep.dispatched, sweep.more
+        return dispatched
+
+    async def _keep_claim(self, sweeper: str) -> None:
+        """Keep the claim alive during the sweep. When that fails it lapses, and what was swept is swept again."""
+        with contextlib.suppress(*BROKER_FAULTS):
+            kept = True
+            while kept:
+                await asyncio.sleep(SWEEPER_SECONDS / 3)
+                kept = await self._broker.keep_sweep(sweeper, SWEEPER_SECONDS)
 
 
 class ProgressSweep:

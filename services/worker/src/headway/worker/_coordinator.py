@@ -21,6 +21,8 @@ _CHANNEL_OPTIONS: list[tuple[str, str | int]] = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 10_000),
+    # A proxy that the environment names is for the outside.
+    ("grpc.enable_http_proxy", 0),
     ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})),
 ]
 

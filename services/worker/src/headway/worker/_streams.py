@@ -29,6 +29,7 @@ _MOST_SWEEPS = 100
 _CONNECT_TIMEOUT = 5.0
 _ANSWER_TIMEOUT = 10.0
 
+_Entry = tuple[str, bytes]
 _Item = tuple[bytes, dict[bytes, bytes] | None]
 
 
@@ -100,8 +101,8 @@ class Streams:
         self._turn = 0
         self._claim_at = 0.0
         self._lost_answer = False
-        self._held: set[tuple[str, bytes]] = set()
-        self._left: set[tuple[str, bytes]] = set()
+        self._held: set[_Entry] = set()
+        self._left: set[_Entry] = set()
 
     async def read(self, free: int) -> Entries:
         """Return up to `free` messages; waits for one for up to two seconds.
@@ -128,7 +129,7 @@ class Streams:
         """
         return await self._try(self._cut_off(most))
 
-    async def acknowledge(self, entries: Sequence[tuple[str, bytes]]) -> None:
+    async def acknowledge(self, entries: Sequence[_Entry]) -> None:
         """Acknowledge and delete entries, all in one pipeline.
 
         Args:
@@ -209,25 +210,28 @@ class Streams:
         return (every + every)[start : start + free], 1, _SHORT_BLOCK
 
     async def _cut_off(self, most: int) -> Entries:
+        # Known as of before the question: what is acknowledged while it is under way may still be in its answer.
+        # What was let go is not cut off: it waits for its idle time to pass.
+        known = self._held | self._left
         answer = await self._command(
-            *("XREADGROUP", "GROUP", GROUP, self._owner, "COUNT", most + len(self._held) + len(self._left)),
+            *("XREADGROUP", "GROUP", GROUP, self._owner, "COUNT", most + len(known)),
             *("STREAMS", *self._streams, *("0" for _ in self._streams)),
         )
-        # What was let go is not cut off: it waits for its idle time to pass.
-        return self._take(answer, most, skip=self._left)
+        return self._take(answer, most, known)
 
-    def _take(self, answer: object, most: int, *, skip: AbstractSet[tuple[str, bytes]] = frozenset()) -> Entries:
-        """Parse; leave out what this worker works on already, and what there is no slot for."""
+    def _take(self, answer: object, most: int, known: AbstractSet[_Entry] = frozenset()) -> Entries:
         entries = Entries()
         for stream, items in cast("list[tuple[bytes, list[_Item]]]", answer or []):
-            wanted = [item for item in items if (stream.decode(), item[0]) not in skip]
-            self._take_items(stream.decode(), wanted, most, entries)
+            self._take_items(stream.decode(), items, most, known, into=entries)
         return entries
 
-    def _take_items(self, stream: str, items: list[_Item], most: int, into: Entries) -> None:
+    def _take_items(
+        self, stream: str, items: list[_Item], most: int, known: AbstractSet[_Entry], *, into: Entries
+    ) -> None:
+        """Parse; leave out what is known already, and what there is no slot for."""
         for message_id, fields in items:
             entry = (stream, message_id)
-            if not fields or entry in self._held:
+            if not fields or entry in known or entry in self._held:
                 continue  # deleted meanwhile and still pending somewhere, or at work here
             if len(into.messages) >= most:
                 return
@@ -246,10 +250,11 @@ class Streams:
                 room = free - len(entries.messages)
                 if room <= 0:
                     return entries
+                known = self._held.copy()
                 answer = await self._command(
                     *("XAUTOCLAIM", stream, GROUP, self._owner, int(self._claim_idle * 1000), cursor, "COUNT", room)
                 )
-                self._take_items(stream, cast("list[_Item]", answer[1]), free, entries)
+                self._take_items(stream, cast("list[_Item]", answer[1]), free, known, into=entries)
                 cursor = cast("bytes", answer[0])
                 if cursor == b"0-0":
                     break
@@ -257,7 +262,7 @@ class Streams:
         self._streams = self._streams[1:] + self._streams[:1]
         return entries
 
-    async def _acknowledge(self, entries: Sequence[tuple[str, bytes]]) -> None:
+    async def _acknowledge(self, entries: Sequence[_Entry]) -> None:
         by_stream: defaultdict[str, list[bytes]] = defaultdict(list)
         for stream, message_id in entries:
             by_stream[stream].append(message_id)

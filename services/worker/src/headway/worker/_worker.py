@@ -52,7 +52,7 @@ class Worker:
             namespace: Whose queues are read. Default: HEADWAY_NAMESPACE.
             builtins: Built-in handlers to serve as well: "http", "python".
             allow_python: Let `headway.python` run inline code. It is no sandbox: the code may do what this process may.
-            settings: Everything else. Default: read from the environment when the worker runs.
+            settings: Everything else, for `serve`. Default: read from the environment, as `run` always does.
 
         Raises:
             ValueError: An unknown name among `builtins`, or a concurrency below 1.
@@ -97,7 +97,7 @@ class Worker:
             changes["concurrency"] = self._concurrency
         if self._namespace is not None:
             changes["namespace"] = self._namespace
-        settings = dataclasses.replace(self._settings or settings, **changes)
+        settings = dataclasses.replace(settings, **changes)
         async with self._handlers() as registry, _health(settings):
             queues = registry.queues() if self._queues is None else tuple(dict.fromkeys(self._queues))
             if not queues:

@@ -27,7 +27,8 @@ if _version_not_supported:
 
 class DefinitionsServiceStub:
     """DefinitionsService keeps versions of workflows. Deploying is idempotent by content. Refusals carry
-    google.rpc.ErrorInfo with domain "headway" and a stable reason.
+    google.rpc.ErrorInfo with domain "headway" and a stable reason. Any call may also fail with UNAVAILABLE
+    (STORE_UNAVAILABLE: try again) and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
     """
 
     def __init__(self, channel):
@@ -65,7 +66,8 @@ class DefinitionsServiceStub:
 
 class DefinitionsServiceServicer:
     """DefinitionsService keeps versions of workflows. Deploying is idempotent by content. Refusals carry
-    google.rpc.ErrorInfo with domain "headway" and a stable reason.
+    google.rpc.ErrorInfo with domain "headway" and a stable reason. Any call may also fail with UNAVAILABLE
+    (STORE_UNAVAILABLE: try again) and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
     """
 
     def Check(self, request, context):
@@ -78,7 +80,7 @@ class DefinitionsServiceServicer:
     def Deploy(self, request, context):
         """Deploy compiles YAML, stores it as a new version and deploys it, all or nothing. Content that is deployed already
         changes nothing; content of an earlier version deploys that version. A faulty file is answered with its faults, as
-        INVALID_ARGUMENT (DEFINITION_FAULTY, with google.rpc.BadRequest); nothing is stored. PAYLOAD_TOO_LARGE over 1 MiB.
+        INVALID_ARGUMENT (DEFINITION_FAULTY, with the first faults as google.rpc.BadRequest; Check returns all); nothing is stored. PAYLOAD_TOO_LARGE over 1 MiB.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -144,7 +146,8 @@ def add_DefinitionsServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class DefinitionsService:
     """DefinitionsService keeps versions of workflows. Deploying is idempotent by content. Refusals carry
-    google.rpc.ErrorInfo with domain "headway" and a stable reason.
+    google.rpc.ErrorInfo with domain "headway" and a stable reason. Any call may also fail with UNAVAILABLE
+    (STORE_UNAVAILABLE: try again) and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
     """
 
     @staticmethod

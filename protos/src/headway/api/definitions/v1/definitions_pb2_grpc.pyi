@@ -28,7 +28,8 @@ GRPC_VERSION: str
 
 class DefinitionsServiceStub:
     """DefinitionsService keeps versions of workflows. Deploying is idempotent by content. Refusals carry
-    google.rpc.ErrorInfo with domain "headway" and a stable reason.
+    google.rpc.ErrorInfo with domain "headway" and a stable reason. Any call may also fail with UNAVAILABLE
+    (STORE_UNAVAILABLE: try again) and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
     """
 
     @_typing.overload
@@ -40,7 +41,7 @@ class DefinitionsServiceStub:
     Deploy: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.DeployRequest, _definitions_pb2.DeployResponse]
     """Deploy compiles YAML, stores it as a new version and deploys it, all or nothing. Content that is deployed already
     changes nothing; content of an earlier version deploys that version. A faulty file is answered with its faults, as
-    INVALID_ARGUMENT (DEFINITION_FAULTY, with google.rpc.BadRequest); nothing is stored. PAYLOAD_TOO_LARGE over 1 MiB.
+    INVALID_ARGUMENT (DEFINITION_FAULTY, with the first faults as google.rpc.BadRequest; Check returns all); nothing is stored. PAYLOAD_TOO_LARGE over 1 MiB.
     """
     Get: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.GetRequest, _definitions_pb2.GetResponse]
     """Get returns a version. Read only. NOT_FOUND (WORKFLOW_NOT_FOUND)."""
@@ -54,7 +55,8 @@ class DefinitionsServiceStub:
 @_typing.type_check_only
 class DefinitionsServiceAsyncStub(DefinitionsServiceStub):
     """DefinitionsService keeps versions of workflows. Deploying is idempotent by content. Refusals carry
-    google.rpc.ErrorInfo with domain "headway" and a stable reason.
+    google.rpc.ErrorInfo with domain "headway" and a stable reason. Any call may also fail with UNAVAILABLE
+    (STORE_UNAVAILABLE: try again) and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -63,7 +65,7 @@ class DefinitionsServiceAsyncStub(DefinitionsServiceStub):
     Deploy: _aio.UnaryUnaryMultiCallable[_definitions_pb2.DeployRequest, _definitions_pb2.DeployResponse]  # type: ignore[assignment]
     """Deploy compiles YAML, stores it as a new version and deploys it, all or nothing. Content that is deployed already
     changes nothing; content of an earlier version deploys that version. A faulty file is answered with its faults, as
-    INVALID_ARGUMENT (DEFINITION_FAULTY, with google.rpc.BadRequest); nothing is stored. PAYLOAD_TOO_LARGE over 1 MiB.
+    INVALID_ARGUMENT (DEFINITION_FAULTY, with the first faults as google.rpc.BadRequest; Check returns all); nothing is stored. PAYLOAD_TOO_LARGE over 1 MiB.
     """
     Get: _aio.UnaryUnaryMultiCallable[_definitions_pb2.GetRequest, _definitions_pb2.GetResponse]  # type: ignore[assignment]
     """Get returns a version. Read only. NOT_FOUND (WORKFLOW_NOT_FOUND)."""
@@ -76,7 +78,8 @@ class DefinitionsServiceAsyncStub(DefinitionsServiceStub):
 
 class DefinitionsServiceServicer(metaclass=_abc_1.ABCMeta):
     """DefinitionsService keeps versions of workflows. Deploying is idempotent by content. Refusals carry
-    google.rpc.ErrorInfo with domain "headway" and a stable reason.
+    google.rpc.ErrorInfo with domain "headway" and a stable reason. Any call may also fail with UNAVAILABLE
+    (STORE_UNAVAILABLE: try again) and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
     """
 
     @_abc_1.abstractmethod
@@ -95,7 +98,7 @@ class DefinitionsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_definitions_pb2.DeployResponse, _abc.Awaitable[_definitions_pb2.DeployResponse]]:
         """Deploy compiles YAML, stores it as a new version and deploys it, all or nothing. Content that is deployed already
         changes nothing; content of an earlier version deploys that version. A faulty file is answered with its faults, as
-        INVALID_ARGUMENT (DEFINITION_FAULTY, with google.rpc.BadRequest); nothing is stored. PAYLOAD_TOO_LARGE over 1 MiB.
+        INVALID_ARGUMENT (DEFINITION_FAULTY, with the first faults as google.rpc.BadRequest; Check returns all); nothing is stored. PAYLOAD_TOO_LARGE over 1 MiB.
         """
 
     @_abc_1.abstractmethod

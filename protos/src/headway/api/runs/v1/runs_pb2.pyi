@@ -90,7 +90,7 @@ class RunError(_message.Message):
     def __init__(self, failure_class: _Optional[str] = ..., message: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("task_id", "path", "type", "state", "attempt", "tries", "losses", "generation", "queue", "handler", "owner", "lease_expires_at", "created_at", "started_at", "finished_at", "error", "cause", "due_at", "attempts", "output", "handled")
+    __slots__ = ("task_id", "path", "type", "state", "attempt", "tries", "losses", "generation", "queue", "handler", "owner", "lease_expires_at", "created_at", "started_at", "finished_at", "error", "cause", "due_at", "attempts", "output", "handled", "waits_for")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -112,6 +112,7 @@ class Task(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     HANDLED_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     path: str
     type: str
@@ -133,7 +134,8 @@ class Task(_message.Message):
     attempts: _containers.RepeatedCompositeFieldContainer[Attempt]
     output: bytes
     handled: bool
-    def __init__(self, task_id: _Optional[str] = ..., path: _Optional[str] = ..., type: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., tries: _Optional[int] = ..., losses: _Optional[int] = ..., generation: _Optional[int] = ..., queue: _Optional[str] = ..., handler: _Optional[str] = ..., owner: _Optional[str] = ..., lease_expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[TaskError, _Mapping]] = ..., cause: _Optional[str] = ..., due_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., output: _Optional[bytes] = ..., handled: _Optional[bool] = ...) -> None: ...
+    waits_for: str
+    def __init__(self, task_id: _Optional[str] = ..., path: _Optional[str] = ..., type: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., tries: _Optional[int] = ..., losses: _Optional[int] = ..., generation: _Optional[int] = ..., queue: _Optional[str] = ..., handler: _Optional[str] = ..., owner: _Optional[str] = ..., lease_expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[TaskError, _Mapping]] = ..., cause: _Optional[str] = ..., due_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., output: _Optional[bytes] = ..., handled: _Optional[bool] = ..., waits_for: _Optional[str] = ...) -> None: ...
 
 class TaskError(_message.Message):
     __slots__ = ("failure_class", "type", "message", "trace", "details")
@@ -346,19 +348,20 @@ class CancelResponse(_message.Message):
     def __init__(self, state: _Optional[_Union[RunState, str]] = ...) -> None: ...
 
 class RetryRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "dry_run", "render_inputs", "request_id")
+    __slots__ = ("namespace", "run_id", "from_nodes", "dry_run", "render_inputs", "request_id")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    FROM_FIELD_NUMBER: _ClassVar[int]
+    FROM_NODES_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     RENDER_INPUTS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
+    from_nodes: _containers.RepeatedScalarFieldContainer[str]
     dry_run: bool
     render_inputs: bool
     request_id: str
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., dry_run: _Optional[bool] = ..., render_inputs: _Optional[bool] = ..., request_id: _Optional[str] = ..., **kwargs) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., from_nodes: _Optional[_Iterable[str]] = ..., dry_run: _Optional[bool] = ..., render_inputs: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class RetryResponse(_message.Message):
     __slots__ = ("chosen", "reset", "kept", "epoch")

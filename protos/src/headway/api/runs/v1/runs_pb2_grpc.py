@@ -28,7 +28,9 @@ if _version_not_supported:
 class RunsServiceStub:
     """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
     first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
-    "headway" and a stable reason; the reasons are named with each call.
+    "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
+    (STORE_UNAVAILABLE: try again), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
+    (EVENT_UNDECIDABLE: nothing was changed; the coordinator's log says why).
     """
 
     def __init__(self, channel):
@@ -82,7 +84,9 @@ class RunsServiceStub:
 class RunsServiceServicer:
     """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
     first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
-    "headway" and a stable reason; the reasons are named with each call.
+    "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
+    (STORE_UNAVAILABLE: try again), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
+    (EVENT_UNDECIDABLE: nothing was changed; the coordinator's log says why).
     """
 
     def Start(self, request, context):
@@ -201,7 +205,9 @@ def add_RunsServiceServicer_to_server(servicer, server):
 class RunsService:
     """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
     first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
-    "headway" and a stable reason; the reasons are named with each call.
+    "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
+    (STORE_UNAVAILABLE: try again), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
+    (EVENT_UNDECIDABLE: nothing was changed; the coordinator's log says why).
     """
 
     @staticmethod

@@ -29,7 +29,9 @@ GRPC_VERSION: str
 class RunsServiceStub:
     """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
     first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
-    "headway" and a stable reason; the reasons are named with each call.
+    "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
+    (STORE_UNAVAILABLE: try again), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
+    (EVENT_UNDECIDABLE: nothing was changed; the coordinator's log says why).
     """
 
     @_typing.overload
@@ -68,7 +70,9 @@ class RunsServiceStub:
 class RunsServiceAsyncStub(RunsServiceStub):
     """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
     first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
-    "headway" and a stable reason; the reasons are named with each call.
+    "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
+    (STORE_UNAVAILABLE: try again), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
+    (EVENT_UNDECIDABLE: nothing was changed; the coordinator's log says why).
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -103,7 +107,9 @@ class RunsServiceAsyncStub(RunsServiceStub):
 class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
     """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
     first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
-    "headway" and a stable reason; the reasons are named with each call.
+    "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
+    (STORE_UNAVAILABLE: try again), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
+    (EVENT_UNDECIDABLE: nothing was changed; the coordinator's log says why).
     """
 
     @_abc_1.abstractmethod

@@ -37,10 +37,10 @@ def accept(raw: bytes, field: str, *, empty: Document = NULL, limit: int = LIMIT
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise InvalidPayload(field=field, problem=str(error)) from error
+    if len(_DEEP.findall(raw)) > DEPTH:
+        _check_depth(value, field)  # first: json.loads below gives up at about a thousand
     if _SUSPICIOUS.search(raw):
         _check_values(json.loads(raw), field)
-    if len(_DEEP.findall(raw)) > DEPTH:
-        _check_depth(value, field)
     return Document(raw)
 
 

@@ -69,7 +69,7 @@ class _Batch:
         self.result: Committed[Submission] = Committed()
         self._bucket = bucket
         self._plans = plans
-        self._waits = any(ticket.skipped for ticket in tickets)  # such a batch is of one run: nothing else is held
+        self._waits = any(ticket.waits for ticket in tickets)  # such a batch is of one run: nothing else is held
         self._by_run: dict[UUID, deque[Ticket[Submission]]] = {}
         for ticket in tickets:
             self._by_run.setdefault(ticket.item.run_id, deque()).append(ticket)
@@ -87,9 +87,9 @@ class _Batch:
         now = await database_clock(connection)
         await self._prepare(connection, now)
         await self._decide_all(connection, now)
+        await delete_timers(connection, self._bucket, self._meaningless)  # first: a later event may set one anew
         await save(connection, self._bucket, self._savings.values(), now)
         await save_stale_reports(connection, self._bucket, self._stale, now)
-        await delete_timers(connection, self._bucket, self._meaningless)
 
     def changed_runs(self) -> list[UUID]:
         """Runs that have new events."""
@@ -199,7 +199,7 @@ class _Batch:
         if state.run is None and not isinstance(item, Start):
             raise RunNotFound(run_id=item.run_id.hex, namespace=item.namespace or "")
         if item.request_id is not None and (known := self._answered.get((item.run_id, item.request_id))) is not None:
-            return known
+            return item.answer_again(known)
         at = now if state.run is None else max(now, state.run.last_event_at)
         event = item.event(at, clock.chance())
         judged = item.judge(Draft(state), event, self._due)
@@ -226,6 +226,7 @@ class _Batch:
             )
         elif isinstance(item, Fire) and item.timer in self._due:
             self._meaningless.append(item.timer)
+            self._due.discard(item.timer)
 
     def _record(self, saving: Saving, item: Submission, event: RunEvent, decision: Decision) -> None:
         state = saving.held.state
@@ -234,6 +235,8 @@ class _Batch:
         run = state.run
         if run is None:
             raise LookupError("a decision without a run")
+        if isinstance(item, Fire):
+            self._due.discard(item.timer)  # told twice in one batch, it fires once
         parent = event.trace if isinstance(event, RunStarted) else item.trace or run.trace
         name = type(event).__name__
         span = telemetry.begin(f"decision {name}", parent, **{"headway.run_id": state.run_id, "headway.seq": run.seq})

@@ -6,6 +6,7 @@ It may loop, wait, retry and translate; it may not choose: what an event means i
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -14,12 +15,12 @@ from headway.coordinator import clock
 from headway.coordinator.core.refusals import KeyReused
 from headway.coordinator.engine import telemetry
 from headway.coordinator.engine.deciding import Decisions
-from headway.coordinator.engine.lanes import Lane
+from headway.coordinator.engine.lanes import CONFLICT_TRIES, Lane
 from headway.coordinator.engine.leasing import LeaseAsk, Leases, RenewAsk, Renewals
 from headway.coordinator.engine.plans import Plans
 from headway.coordinator.engine.submissions import Submission
-from headway.coordinator.ids import bucket_of, key_bucket, run_id_in
-from headway.coordinator.store.errors import StoreUnavailable, translated
+from headway.coordinator.ids import MAX_BUCKETS, bucket_of, key_bucket, run_id_in
+from headway.coordinator.store.errors import StoreConflict, StoreUnavailable, translated
 from headway.coordinator.store.pool import Pool
 from headway.coordinator.store.saving import save_dispatches
 from headway.coordinator.store.statements import SQL
@@ -156,6 +157,13 @@ class Engine:
         return count, more
 
     async def _sweep_page(self, bucket: int, statement: str, *arguments: Any) -> tuple[tuple[UUID, str] | None, int]:
+        """Sweep a page; a decision that wanted the same rows in another order may make it start over."""
+        for _ in range(CONFLICT_TRIES - 1):
+            with suppress(StoreConflict):
+                return await self._try_page(bucket, statement, *arguments)
+        return await self._try_page(bucket, statement, *arguments)
+
+    async def _try_page(self, bucket: int, statement: str, *arguments: Any) -> tuple[tuple[UUID, str] | None, int]:
         with translated():
             async with self.pool.acquire() as connection, connection.transaction():
                 records = await connection.fetch(SQL[statement], bucket, *arguments)
@@ -183,13 +191,12 @@ class Engine:
         places: dict[int, list[int]] = {}
         for place, item in enumerate(items):
             places.setdefault(bucket_of(item.run_id), []).append(place)
-        calls = []
         for bucket, at in places.items():
-            lane = lanes.get(bucket)
-            if lane is None:
+            if bucket not in lanes:
                 lane = lanes[bucket] = make(bucket)
                 self._spawn(lane.run(), lane.name)
-            calls.append((at, lane.submit([items[place] for place in at])))
+            lanes[bucket].need_room(len(at))  # in all of them, before anything is queued in one
+        calls = [(at, lanes[bucket].submit([items[place] for place in at])) for bucket, at in places.items()]
         results: list[Any] = [None] * len(items)
         for at, call in calls:
             for place, result in zip(at, await call, strict=True):
@@ -220,7 +227,7 @@ class Engine:
     async def _refresh(self) -> None:
         with translated():
             async with self.pool.acquire() as connection:
-                wanted = int(await connection.fetchval(SQL["get_setting"], "run_buckets"))
+                wanted = self._run_buckets(await connection.fetchval(SQL["get_setting"], "run_buckets"))
                 for bucket in range(wanted):
                     if bucket >= self.run_buckets:
                         await connection.execute(SQL["add_bucket"], bucket)
@@ -228,10 +235,17 @@ class Engine:
                 self._ready = sum([await connection.fetchval(SQL["ready_tasks"], bucket) for bucket in buckets])
         self.run_buckets = wanted
 
+    def _run_buckets(self, value: str | None) -> int:
+        """The setting's value; what an operator mistyped is not taken."""
+        if value is not None and value.isdecimal() and 1 <= int(value) <= MAX_BUCKETS:
+            return int(value)
+        _log.error("setting run_buckets must be a number from 1 to %d, not %r", MAX_BUCKETS, value)
+        return self.run_buckets
+
     async def _keep_fresh(self) -> None:
         while True:
             await asyncio.sleep(SETTINGS_SECONDS)
             try:
                 await self._refresh()
-            except StoreUnavailable as error:
+            except (StoreUnavailable, StoreConflict) as error:
                 _log.warning("live settings were not read: %s", error)

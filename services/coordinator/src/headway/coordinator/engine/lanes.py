@@ -43,12 +43,12 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class Ticket(Generic[Item]):
-    """One item in a lane. `skipped`: its run was locked elsewhere; it comes again, and waits for the lock."""
+    """One item in a lane. `waits`: its run was locked elsewhere, and now it waits for the lock."""
 
     item: Item
     call: Call
     index: int
-    skipped: bool = False
+    waits: bool = False
 
     def settle(self, result: object) -> None:
         """Answer the item."""
@@ -75,7 +75,7 @@ class Lane(Generic[Item]):
         Args:
             name: for logs.
             commit: one transaction for some tickets; settles nothing itself.
-            group: what a skipped item waits for: items of one group that were skipped are retried together, alone.
+            group: what a skipped item waits for: items of one group wait together, alone.
         """
         self.name = name
         self._commit = commit
@@ -83,6 +83,7 @@ class Lane(Generic[Item]):
         self._queue: deque[Ticket[Item]] = deque()
         self._skipped: deque[Ticket[Item]] = deque()
         self._woken = asyncio.Event()
+        self._has_settled = True
 
     def submit(self, items: Sequence[Item]) -> "asyncio.Future[list[Any]]":
         """Queue items; the future gives a result or an exception for each, in order.
@@ -90,12 +91,16 @@ class Lane(Generic[Item]):
         Raises:
             Overloaded: too many wait; nothing was queued.
         """
-        if len(self._queue) + len(items) > BACKLOG:
-            raise Overloaded(backlog=str(len(self._queue)))
+        self.need_room(len(items))
         call = Call(len(items))
         self._queue.extend(Ticket(item, call, index) for index, item in enumerate(items))
         self._woken.set()
         return call.done
+
+    def need_room(self, items: int) -> None:
+        """Raise Overloaded when as many more would be too many."""
+        if len(self._queue) + items > BACKLOG:
+            raise Overloaded(backlog=str(len(self._queue)))
 
     @property
     def backlog(self) -> int:
@@ -113,12 +118,22 @@ class Lane(Generic[Item]):
                 self._woken.set()
 
     def _take(self) -> list[Ticket[Item]]:
-        if self._skipped:
+        """The next batch: what was skipped first, and what has queued.
+
+        When the last batch settled nothing, the lane waits for one lock instead of asking again: whoever held it has
+        committed then, and what else it held is free for the next batch.
+        """
+        if self._skipped and not self._has_settled:
             group = self._group(self._skipped[0].item)
             batch = [ticket for ticket in self._skipped if self._group(ticket.item) == group]
             self._skipped = deque(ticket for ticket in self._skipped if self._group(ticket.item) != group)
-            return batch
-        return [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+            for ticket in batch:
+                ticket.waits = True
+        else:
+            batch = [self._skipped.popleft() for _ in range(min(BATCH, len(self._skipped)))]
+            batch += [self._queue.popleft() for _ in range(min(BATCH - len(batch), len(self._queue)))]
+        self._has_settled = False
+        return batch
 
     async def _serve(self, batch: Sequence[Ticket[Item]], tries: int = 1) -> None:
         """Commit a batch; one that fails is bisected, so that a bad item harms only itself."""
@@ -127,15 +142,17 @@ class Lane(Generic[Item]):
         except StoreUnavailable as error:
             _log.warning("lane %s: %s", self.name, error)
             for ticket in batch:
-                ticket.settle(error)
+                self._settle(ticket, error)
         except Exception as error:  # the loop's one broad catch: a poisoned batch must not end the lane
             await self._bisect(batch, error, tries)
         else:
             for ticket, outcome in committed.outcomes:
-                ticket.settle(outcome)
-            for ticket in committed.skipped:
-                ticket.skipped = True
-                self._skipped.append(ticket)
+                self._settle(ticket, outcome)
+            self._skipped.extend(committed.skipped)
+
+    def _settle(self, ticket: Ticket[Item], outcome: object) -> None:
+        self._has_settled = True
+        ticket.settle(outcome)
 
     async def _bisect(self, batch: Sequence[Ticket[Item]], error: Exception, tries: int) -> None:
         if len(batch) > 1:
@@ -146,7 +163,7 @@ class Lane(Generic[Item]):
         elif isinstance(error, StoreConflict) and tries < CONFLICT_TRIES:
             await self._serve(batch, tries + 1)
         elif isinstance(error, StoreConflict):
-            batch[0].settle(StoreUnavailable(str(error)))
+            self._settle(batch[0], StoreUnavailable(str(error)))
         else:
             _log.error("lane %s: item left out: %r", self.name, batch[0].item, exc_info=error)
-            batch[0].settle(EventUndecidable(problem=f"{type(error).__name__}: {error}"))
+            self._settle(batch[0], EventUndecidable(problem=f"{type(error).__name__}: {error}"))

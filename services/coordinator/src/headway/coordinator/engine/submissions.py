@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 from uuid import UUID
 
 from headway.coordinator.core.actions import ReopenRun
@@ -27,7 +27,7 @@ from headway.coordinator.core.events import (
     TimerFired,
 )
 from headway.coordinator.core.graph import Graph
-from headway.coordinator.core.refusals import RunNotFinished, TaskNotFound
+from headway.coordinator.core.refusals import KeyReused, RunNotFinished, TaskNotFound
 from headway.coordinator.core.state import Draft, State
 
 TimerKey: TypeAlias = tuple[UUID, str, str, int]
@@ -49,6 +49,8 @@ class Submission:
     request_id: UUID | None = None
     namespace: str | None = None
 
+    answer_fields: ClassVar[AbstractSet[str]] = frozenset()  # of a mutation's recorded answer: they tell its kind
+
     def event(self, at: datetime, chance: float) -> RunEvent:
         """The event that it becomes."""
         raise NotImplementedError
@@ -60,6 +62,12 @@ class Submission:
     def answer(self, decision: Decision, state: State) -> object:
         """What to answer after the decision."""
         raise NotImplementedError
+
+    def answer_again(self, known: object) -> object:
+        """What the request was answered the first time. Raises KeyReused when that was a request of another kind."""
+        if not isinstance(known, dict) or known.keys() != self.answer_fields:
+            raise KeyReused(key=str(self.request_id))
+        return known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +231,8 @@ class Fire(Submission):
 class Signal(Submission):
     """An outside event. Answers {"seq"}."""
 
+    answer_fields = frozenset({"seq"})
+
     name: str
     payload: Document
 
@@ -239,6 +249,8 @@ class Signal(Submission):
 class Cancel(Submission):
     """Stop the run. Answers {"state"}."""
 
+    answer_fields = frozenset({"state"})
+
     reason: str
     grace_ms: int
 
@@ -254,6 +266,8 @@ class Cancel(Submission):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry(Submission):
     """Reopen the run. Answers {"chosen", "reset", "kept", "epoch"}."""
+
+    answer_fields = frozenset({"chosen", "reset", "kept", "epoch"})
 
     chosen: tuple[str, ...]
     render_inputs: bool

@@ -8,7 +8,7 @@ from headway.coordinator.core.refusals import InvalidArgument, PayloadTooLarge
 from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.rpc import messages
 from headway.coordinator.rpc.refusing import refusing
-from headway.coordinator.rpc.requests import namespace_of, short_text
+from headway.coordinator.rpc.requests import namespace_of, optional_text, short_text
 
 SOURCE_LIMIT = 1 << 20  # bytes
 
@@ -48,7 +48,8 @@ class DefinitionsService(definitions_pb2_grpc.DefinitionsServiceServicer):
     @refusing
     async def List(self, request: pb.ListRequest, context: Any) -> pb.ListResponse:  # noqa: N802
         """All versions."""
-        records = await self._definitions.list(namespace_of(request.namespace), request.workflow)
+        workflow = optional_text(request.workflow, "workflow")
+        records = await self._definitions.list(namespace_of(request.namespace), workflow)
         return pb.ListResponse(definitions=[messages.definition(record) for record in records])
 
     @refusing

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -10,15 +11,17 @@ import orjson
 from headway.api.events.v1 import events_pb2, events_pb2_grpc
 from headway.api.outbox.v1 import outbox_pb2, outbox_pb2_grpc
 from headway.api.timers.v1 import timers_pb2, timers_pb2_grpc
-from headway.coordinator.core.document import Document
-from headway.coordinator.core.refusals import BatchTooLarge, Overloaded, RunClosed, RunNotFound
+from headway.coordinator.core.payloads import accept
+from headway.coordinator.core.refusals import BatchTooLarge, Overloaded, Refusal, RunClosed, RunNotFound
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.submissions import Expire, Fire, Signal, Submission
 from headway.coordinator.ids import MalformedId, parse_run_id
 from headway.coordinator.rpc.refusing import refusing
+from headway.coordinator.rpc.requests import duration_of, is_short
 from headway.coordinator.store.errors import StoreUnavailable
 
 ITEMS = 1_000
+NONE, LONGEST = timedelta(), timedelta(days=3_650)  # what a queue may lag behind
 _log = logging.getLogger(__name__)
 
 
@@ -66,7 +69,12 @@ class OutboxService(outbox_pb2_grpc.OutboxServiceServicer):
         """Dispatch again."""
         if request.broker_lost:
             return outbox_pb2.SweepResponse(dispatched=await self._engine.sweep_lost())
-        queues = [(item.namespace, item.queue, item.delivered_age.ToTimedelta()) for item in request.queues]
+        _check_size(len(request.queues))
+        queues = [
+            (item.namespace, item.queue, min(max(duration_of(item.delivered_age, "delivered_age"), NONE), LONGEST))
+            for item in request.queues
+            if is_short(item.namespace) and is_short(item.queue)  # no others were ever published to
+        ]
         dispatched, more = await self._engine.sweep_aged(queues) if queues else (0, False)
         return outbox_pb2.SweepResponse(dispatched=dispatched, more=more)
 
@@ -92,6 +100,8 @@ def _timer(timer: timers_pb2.Timer) -> Fire | None:
         run_id = parse_run_id(timer.run_id)
     except MalformedId:
         return None
+    if "\x00" in timer.path or "\x00" in timer.kind:
+        return None
     return Fire(run_id=run_id, path=timer.path, kind=timer.kind, attempt=timer.attempt)
 
 
@@ -99,6 +109,8 @@ def _lease(lease: timers_pb2.ExpiredLease) -> Expire | None:
     try:
         run_id = parse_run_id(lease.run_id)
     except MalformedId:
+        return None
+    if "\x00" in lease.path:
         return None
     return Expire(run_id=run_id, path=lease.path, attempt=lease.attempt)
 
@@ -114,13 +126,13 @@ def _fire_answer(answer: object) -> timers_pb2.FireAnswer:
 def _handover(handover: events_pb2.Handover) -> Signal | None:
     try:
         fields = orjson.loads(handover.event)
+        name, payload = fields["name"], accept(orjson.dumps(fields["payload"]), "payload")
+        if not (isinstance(name, str) and is_short(name)):
+            raise ValueError(f"no signal can have the name {name!r}")
         return Signal(
-            run_id=parse_run_id(handover.run_id),
-            request_id=UUID(handover.request_id),
-            name=fields["name"],
-            payload=Document.of(fields["payload"]),
+            run_id=parse_run_id(handover.run_id), request_id=UUID(handover.request_id), name=name, payload=payload
         )
-    except (MalformedId, ValueError, KeyError, TypeError):
+    except (MalformedId, Refusal, ValueError, KeyError, TypeError):
         _log.exception("a hand-over of type %s cannot be read", handover.type)
         return None
 

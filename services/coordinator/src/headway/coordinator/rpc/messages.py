@@ -2,8 +2,8 @@
 
 import base64
 import binascii
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +24,9 @@ STATES: Mapping[str, pb.RunState] = {
     "failed": pb.RUN_STATE_FAILED,
     "cancelled": pb.RUN_STATE_CANCELLED,
 }
+_FIRST_YEAR, _LAST_YEAR = 2000, 9000  # of instants that page tokens name: PostgreSQL can hold them in any zone
+PAGE_BYTES = 8 << 20  # of what a response carries besides its frame: half of the message limit
+ERROR_LIMIT = 4_096  # characters of a run's error
 _STATE_NAMES: Mapping[int, str] = {number: name for name, number in STATES.items()}
 _TASK_STATES: Mapping[str, pb.TaskState] = {
     "pending": pb.TASK_STATE_PENDING,
@@ -63,7 +66,10 @@ def read_page_token(token: str) -> tuple[datetime, UUID] | None:
         return None
     try:
         instant, _, run_id = base64.urlsafe_b64decode(token.encode()).decode().partition("|")
-        return datetime.fromisoformat(instant), UUID(run_id)
+        created_at = datetime.fromisoformat(instant)
+        if created_at.tzinfo is None or not _FIRST_YEAR <= created_at.year <= _LAST_YEAR:
+            raise ValueError(instant)
+        return created_at.astimezone(UTC), UUID(run_id)
     except (ValueError, binascii.Error) as error:
         raise InvalidPageToken() from error
 
@@ -81,23 +87,31 @@ def run(record: Any) -> pb.Run:
         cancelling=record["cancelling"] and not is_final(record["state"]),
         created_at=record["created_at"],
         finished_at=record["finished_at"],
-        error=None if error is None else pb.RunError(**error),
+        error=None if error is None else _run_error(error),
         last_seq=record["seq"],
         key=record["key"],
     )
 
 
+def _run_error(error: Mapping[str, Any]) -> pb.RunError:
+    """A `finish` node may end a run with a message of any type and size."""
+    message = error["message"]
+    text = message if isinstance(message, str) else orjson.dumps(message).decode()
+    return pb.RunError(failure_class=error["failure_class"], message=text[:ERROR_LIMIT], paths=error["paths"])
+
+
 def get_response(view: RunView, graph: Graph) -> pb.GetResponse:
-    """A run with all that is shown of it."""
+    """A run with all that is shown of it: outputs and traces only while they fit, so that any run can be looked at."""
+    room = Room(PAGE_BYTES)
     whole = run(view.run)
     whole.input = view.run["input"] or b""
     whole.output = view.run["output"] or b""
     attempts: dict[str, list[pb.Attempt]] = {}
     for record in view.attempts:
-        attempts.setdefault(record["path"], []).append(_attempt(record))
+        attempts.setdefault(record["path"], []).append(_attempt(record, room))
     return pb.GetResponse(
         run=whole,
-        tasks=[_task(view.run_id, record, graph, attempts.get(record["path"], [])) for record in view.tasks],
+        tasks=[_task(view.run_id, record, graph, attempts.get(record["path"], []), room) for record in view.tasks],
         stale_reports=[
             pb.StaleReport(
                 path=record["path"],
@@ -111,7 +125,22 @@ def get_response(view: RunView, graph: Graph) -> pb.GetResponse:
     )
 
 
-def _task(run_id: UUID, record: Any, graph: Graph, attempts: list[pb.Attempt]) -> pb.Task:
+class Room:
+    """Bytes that are left in a response."""
+
+    def __init__(self, size: int) -> None:
+        """Begin with some."""
+        self._left = size
+
+    def takes(self, size: int) -> bool:
+        """True, and there is less left, when that many fit."""
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+
+def _task(run_id: UUID, record: Any, graph: Graph, attempts: list[pb.Attempt], room: Room) -> pb.Task:
     return pb.Task(
         task_id=task_id(run_id, record["path"]),
         path=record["path"],
@@ -128,34 +157,46 @@ def _task(run_id: UUID, record: Any, graph: Graph, attempts: list[pb.Attempt]) -
         created_at=record["created_at"],
         started_at=record["started_at"],
         finished_at=record["finished_at"],
-        error=_error(record),
+        error=_error(record, room),
         cause=record["cause"],
         due_at=record["due_at"],
         attempts=attempts,
-        output=record["output"],
+        output=record["output"] if room.takes(len(record["output"] or b"")) else None,
         handled=record["disposition"] == "handled",
     )
 
 
-def _error(record: Any) -> pb.TaskError | None:
+def _error(record: Any, room: Room) -> pb.TaskError | None:
     if record["failure_class"] is None:
         return None
     error = orjson.loads(record["error"])
-    details = error.pop("details", None)
+    whole = room.takes(len(record["error"]))
     return pb.TaskError(
-        failure_class=record["failure_class"], **error, details=orjson.dumps(details) if details else b""
+        failure_class=record["failure_class"],
+        type=error["type"],
+        message=error["message"] if whole else "",
+        trace=error["trace"] if whole else "",
+        details=orjson.dumps(error["details"]) if whole and error["details"] else b"",
     )
 
 
-def _attempt(record: Any) -> pb.Attempt:
+def _attempt(record: Any, room: Room) -> pb.Attempt:
     return pb.Attempt(
         attempt=record["attempt"],
         owner=record["owner"],
         leased_at=record["leased_at"],
         ended_at=record["ended_at"],
         outcome=record["outcome"],
-        error=_error(record),
+        error=_error(record, room),
     )
+
+
+def how_many_fit(events: Sequence[Any]) -> int:
+    """How many of some events go into one response: at least one."""
+    room = Room(PAGE_BYTES)
+    sizes: Iterable[int] = (len(record["event"]) + len(record["actions"]) for record in events)
+    fit = next((place for place, size in enumerate(sizes) if not room.takes(size)), len(events))
+    return max(fit, 1)
 
 
 def event(record: Any) -> pb.Event:

@@ -13,10 +13,14 @@ from headway.api.tasks.v1 import tasks_pb2
 from headway.coordinator.core.machines import IllegalTransition
 from headway.coordinator.core.refusals import Refusal
 from headway.coordinator.engine.definitions import Faulty
-from headway.coordinator.store.errors import StoreUnavailable
+from headway.coordinator.store.errors import StoreConflict, StoreUnavailable
 
 DOMAIN = "headway"
 RETRY_SECONDS = 1  # the hint that goes out with RESOURCE_EXHAUSTED
+# Details travel in trailers, of which clients take 8 KiB by default; the message is in them twice, once %-encoded.
+MESSAGE_BYTES = 600
+VALUE_BYTES = 200
+FAULTS_BYTES = 3_000
 
 STATUS: Mapping[str, grpc.StatusCode] = {
     "RUN_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
@@ -47,14 +51,15 @@ STATUS: Mapping[str, grpc.StatusCode] = {
     "EVENT_UNDECIDABLE": grpc.StatusCode.ABORTED,
 }
 
-Refused = (Refusal, IllegalTransition, StoreUnavailable)
+Refused = (Refusal, IllegalTransition, StoreUnavailable, StoreConflict)
 _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
 
 
 def reason_of(error: Exception) -> str:
     """The stable reason of a refusal."""
-    return "STORE_UNAVAILABLE" if isinstance(error, StoreUnavailable) else str(getattr(error, "reason", ""))
+    is_store = isinstance(error, StoreUnavailable | StoreConflict)
+    return "STORE_UNAVAILABLE" if is_store else str(getattr(error, "reason", ""))
 
 
 def item_refusal(error: Exception) -> tasks_pb2.Refusal:
@@ -67,16 +72,16 @@ async def refuse(context: grpc.aio.ServicerContext[Any, Any], error: Exception) 
     """Abort the call with the refusal's status and details."""
     reason = reason_of(error)
     status = STATUS[reason]
-    metadata: dict[str, str] = getattr(error, "metadata", {})
-    details = [error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=metadata)]
-    packed = [_pack(detail) for detail in details]
+    given: dict[str, str] = getattr(error, "metadata", {})
+    metadata = {name: cut(value, VALUE_BYTES) for name, value in given.items()}
+    packed = [_pack(error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=metadata))]
     if isinstance(error, Faulty):
         packed.append(_pack(_bad_request(error)))
     if status is grpc.StatusCode.RESOURCE_EXHAUSTED:
         hint = error_details_pb2.RetryInfo()
         hint.retry_delay.FromSeconds(RETRY_SECONDS)
         packed.append(_pack(hint))
-    rich = status_pb2.Status(code=code_pb2.Code.Value(status.name), message=str(error), details=packed)
+    rich = status_pb2.Status(code=code_pb2.Code.Value(status.name), message=cut(str(error), MESSAGE_BYTES), details=packed)
     await context.abort_with_status(rpc_status.to_status(rich))
     raise AssertionError("abort returns never")
 
@@ -97,13 +102,23 @@ def refusing(
 
 
 def _bad_request(error: Faulty) -> error_details_pb2.BadRequest:
-    violations = [
-        error_details_pb2.BadRequest.FieldViolation(
-            field=f"{fault.line}:{fault.column}", description=f"{fault.message} — {fault.remedy}", reason=fault.code
+    """The first faults, as many as fit; Check returns all of them."""
+    answer = error_details_pb2.BadRequest()
+    for fault in error.faults:
+        description = cut(f"{fault.message} — {fault.remedy}", MESSAGE_BYTES)
+        answer.field_violations.add(
+            field=f"{fault.line}:{fault.column}", description=description, reason=fault.code
         )
-        for fault in error.faults
-    ]
-    return error_details_pb2.BadRequest(field_violations=violations)
+        if answer.ByteSize() > FAULTS_BYTES:
+            del answer.field_violations[-1]
+            break
+    return answer
+
+
+def cut(text: str, limit: int) -> str:
+    """Cut a text to a limit of bytes, and say so."""
+    raw = text.encode()
+    return text if len(raw) <= limit else raw[: limit - 3].decode(errors="ignore") + "…"
 
 
 def _pack(detail: Any) -> any_pb2.Any:

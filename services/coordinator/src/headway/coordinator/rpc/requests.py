@@ -1,11 +1,16 @@
 """Reads what requests have in common: namespaces, ids, texts; bad ones become refusals that name the field."""
 
+import re
+from datetime import timedelta
 from uuid import UUID
+
+from google.protobuf.duration_pb2 import Duration
 
 from headway.coordinator.core.refusals import InvalidArgument, InvalidRequestId, RunNotFound
 from headway.coordinator.ids import MalformedId, parse_run_id
 
 TEXT_LIMIT = 200  # characters of names and keys
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def namespace_of(text: str) -> str:
@@ -18,6 +23,11 @@ def short_text(text: str, field: str) -> str:
     if not is_short(text):
         raise InvalidArgument(field=field, problem=f"it must have 1 to {TEXT_LIMIT} characters and no NUL")
     return text
+
+
+def optional_text(text: str, field: str) -> str:
+    """A name to filter by; empty: none. Raises InvalidArgument."""
+    return short_text(text, field) if text else ""
 
 
 def is_short(text: str) -> bool:
@@ -39,3 +49,16 @@ def request_id_of(text: str) -> UUID:
         return UUID(text)
     except ValueError as error:
         raise InvalidRequestId(request_id=text[:TEXT_LIMIT]) from error
+
+
+def traceparent_of(text: str) -> str:
+    """The W3C traceparent; one that is not is as good as none: a trace never makes a request fail."""
+    return text if _TRACEPARENT.fullmatch(text) else ""
+
+
+def duration_of(given: Duration, field: str) -> timedelta:
+    """A duration. Raises InvalidArgument when it is longer than any that can be counted with."""
+    try:
+        return given.ToTimedelta()
+    except (OverflowError, ValueError) as error:
+        raise InvalidArgument(field=field, problem="it is no duration that can be counted with") from error

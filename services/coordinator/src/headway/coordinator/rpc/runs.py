@@ -28,7 +28,16 @@ from headway.coordinator.engine.submissions import Cancel, Retry, Signal, Start,
 from headway.coordinator.engine.telemetry import begin
 from headway.coordinator.rpc import messages
 from headway.coordinator.rpc.refusing import Refused, refuse, refusing
-from headway.coordinator.rpc.requests import is_short, namespace_of, request_id_of, run_id_of, short_text
+from headway.coordinator.rpc.requests import (
+    duration_of,
+    is_short,
+    namespace_of,
+    optional_text,
+    request_id_of,
+    run_id_of,
+    short_text,
+    traceparent_of,
+)
 from headway.coordinator.store import reading
 
 GRACE_SECONDS = 30
@@ -66,7 +75,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
             orjson.dumps([workflow, request.version, payload.value], option=orjson.OPT_SORT_KEYS)
         ).hexdigest()
         run_id = await self._engine.new_run_id(request_id, namespace, key, digest)
-        span = begin(f"run {workflow}", request.traceparent, **{"headway.run_id": run_id.hex})
+        span = begin(f"run {workflow}", traceparent_of(request.traceparent), **{"headway.run_id": run_id.hex})
         try:
             existed = await self._one(
                 Start(
@@ -78,7 +87,6 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
                     run_trace=span.traceparent,
                     input=payload,
                     in_namespace=namespace,
-                    namespace=namespace,
                 )
             )
         finally:
@@ -105,7 +113,8 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         size = _page_size(request.page_size, PAGE)
         state = messages.state_name(request.state)
         after = messages.read_page_token(request.page_token)
-        runs = await reading.list_runs(self._engine.pool, namespace, request.workflow, state, after, size + 1)
+        workflow = optional_text(request.workflow, "workflow")
+        runs = await reading.list_runs(self._engine.pool, namespace, workflow, state, after, size + 1)
         token = messages.page_token(runs[size - 1]) if len(runs) > size else ""
         return pb.ListResponse(runs=[messages.run(record) for record in runs[:size]], next_page_token=token)
 
@@ -115,8 +124,9 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         run_id = await self._known(request.run_id, request.namespace)
         size = _page_size(request.page_size, HISTORY_PAGE)
         events = await reading.get_events(self._engine.pool, run_id, request.from_seq, size + 1)
-        next_seq = events[size]["seq"] if len(events) > size else 0
-        return pb.GetHistoryResponse(events=[messages.event(record) for record in events[:size]], next_seq=next_seq)
+        fit = messages.how_many_fit(events[:size])
+        next_seq = events[fit]["seq"] if len(events) > fit else 0
+        return pb.GetHistoryResponse(events=[messages.event(record) for record in events[:fit]], next_seq=next_seq)
 
     async def Watch(self, request: pb.WatchRequest, context: Any) -> AsyncIterator[pb.WatchResponse]:  # noqa: N802
         """Events as they come, until the run is final and all were sent."""
@@ -148,7 +158,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
     async def Cancel(self, request: pb.CancelRequest, context: Any) -> pb.CancelResponse:  # noqa: N802
         """Stop a run."""
         namespace = namespace_of(request.namespace)
-        grace = request.grace.ToTimedelta() if request.HasField("grace") else timedelta(seconds=GRACE_SECONDS)
+        grace = duration_of(request.grace, "grace") if request.HasField("grace") else timedelta(seconds=GRACE_SECONDS)
         if not timedelta() <= grace <= LONGEST_GRACE:
             raise InvalidArgument(field="grace", problem="it must be between 0 s and 1 day")
         answer = await self._one(
@@ -171,7 +181,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
                 run_id=run_id_of(request.run_id, namespace),
                 namespace=namespace,
                 request_id=request_id_of(request.request_id),
-                chosen=tuple(getattr(request, "from")),
+                chosen=tuple(request.from_nodes),
                 render_inputs=request.render_inputs,
                 dry_run=request.dry_run,
             )

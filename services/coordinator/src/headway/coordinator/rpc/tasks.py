@@ -28,7 +28,7 @@ from headway.coordinator.engine.submissions import (
 )
 from headway.coordinator.ids import MalformedId, parse_task_id
 from headway.coordinator.rpc.refusing import item_refusal, refusing
-from headway.coordinator.rpc.requests import is_short
+from headway.coordinator.rpc.requests import is_short, traceparent_of
 from headway.coordinator.store.errors import StoreUnavailable
 
 ITEMS = 256
@@ -143,7 +143,7 @@ def _lease_ask(item: pb.LeaseItem, owner: str) -> LeaseAsk:
         attempt=item.attempt,
         owner=owner,
         grant_key=item.grant_key,
-        trace=item.traceparent,
+        trace=traceparent_of(item.traceparent),
     )
 
 
@@ -156,7 +156,8 @@ def _report(item: pb.ReportItem, owner: str) -> Report:
     run_id, path = parse_task_id(item.task_id)
     if item.attempt < 1:
         raise InvalidArgument(field="attempt", problem="it must be a number from 1")
-    place = {"run_id": run_id, "path": path, "attempt": item.attempt, "owner": owner, "trace": item.traceparent}
+    trace = traceparent_of(item.traceparent)
+    place = {"run_id": run_id, "path": path, "attempt": item.attempt, "owner": owner, "trace": trace}
     match item.WhichOneof("outcome"):
         case "succeeded":
             return ReportSucceeded(**place, output=accept(item.succeeded.output, "output"))

@@ -32,6 +32,7 @@ _CONFLICTS = (
 _UNAVAILABLE = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the connection broke in the middle of an exchange
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.CannotConnectNowError,
@@ -48,8 +49,8 @@ def translated() -> Iterator[None]:
     except _CONFLICTS as error:
         raise StoreConflict(str(error)) from error
     except _UNAVAILABLE as error:
+        if isinstance(error, ValueError):  # the driver could not encode a value: asking again would not help
+            raise StoreRejected(str(error)) from error
         raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
     except asyncpg.PostgresError as error:
         raise StoreRejected(f"{type(error).__name__}: {error}") from error
-    except asyncpg.DataError as error:  # pragma: no cover - values are checked before they come here
-        raise StoreRejected(str(error)) from error

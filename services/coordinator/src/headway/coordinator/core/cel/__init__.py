@@ -7,7 +7,6 @@ and size of comprehensions, in the values bound, and in the result.
 
 from headway.coordinator.core.cel._evaluator import (
     ALL_VARIABLES,
-    MAX_SOURCE_BYTES,
     Compiled,
     ExpressionError,
     ExpressionInvalid,
@@ -19,7 +18,6 @@ from headway.coordinator.core.cel._messages import TEXT_LITERAL, type_name
 
 __all__ = [
     "ALL_VARIABLES",
-    "MAX_SOURCE_BYTES",
     "TEXT_LITERAL",
     "Compiled",
     "ExpressionError",

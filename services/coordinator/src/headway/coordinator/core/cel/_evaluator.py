@@ -11,18 +11,11 @@ from functools import lru_cache
 
 from cel_expr_python import cel
 
-from headway.coordinator.core.cel import _environment, _messages
+from headway.coordinator.core.cel import _environment, _messages, limits
 from headway.coordinator.core.cel._rewrite import rewrite
 from headway.coordinator.core.cel._syntax import Syntax, read_syntax
 from headway.coordinator.core.cel._values import Refused, Result, Room
 from headway.coordinator.core.plan import Json, Place, VariablePath
-
-MAX_SOURCE_BYTES = 4_096
-MAX_LOOPS = 2  # comprehensions inside one another
-MAX_LOOP_CALLS = 64  # calls and operators inside comprehensions; each comprehension itself counts up to four
-MAX_LIST = (None, 1_000, 100)  # items of a bound list, by nesting of comprehensions; `map` takes quadratic time
-MAX_BOUND_TEXT = 262_144  # characters of text within them
-MAX_LOOP_TEXT = 16_384  # the same, when there are comprehensions
 
 VARIABLES: Mapping[str, str] = {
     "input": "dyn",
@@ -99,8 +92,8 @@ class Compiled:
         self.references = _references(syntax)
         self.result = result
         self._program = program
-        self._max_list = MAX_LIST[syntax.loops]
-        self._max_text = MAX_LOOP_TEXT if syntax.loops else MAX_BOUND_TEXT
+        self._max_list = limits.longest_list(syntax.loops, syntax.loop_calls)
+        self._max_text = limits.MAX_LOOP_TEXT if syntax.loops else limits.MAX_BOUND_TEXT
 
     def evaluate(self, bindings: Mapping[str, Json]) -> Json:
         """Returns the expression's value.
@@ -169,8 +162,8 @@ def _parse(source: str) -> Syntax:
     except UnicodeEncodeError as error:
         line, column = _place_of(source, error.start)
         raise ExpressionInvalid(line, column, "half of a character (a lone surrogate)") from None
-    if size > MAX_SOURCE_BYTES:
-        message = f"the expression has {size} bytes; at most {MAX_SOURCE_BYTES} are allowed"
+    if size > limits.MAX_SOURCE_BYTES:
+        message = f"the expression has {size} bytes; at most {limits.MAX_SOURCE_BYTES} are allowed"
         raise ExpressionInvalid(1, 1, message, "compute this in a python node")
     if not source.strip():
         raise ExpressionInvalid(1, 1, "the expression is empty")
@@ -192,9 +185,9 @@ def _check_work(source: str, syntax: Syntax) -> None:
         raise ExpressionInvalid(
             line, column, "protobuf messages are not part of the language", 'write a map: {"key": value}'
         )
-    if syntax.loops > MAX_LOOPS:
-        raise ExpressionInvalid(1, 1, f"more than {MAX_LOOPS} comprehensions are nested in one another", remedy)
-    if syntax.loop_calls > MAX_LOOP_CALLS:
+    if syntax.loops > limits.MAX_LOOPS:
+        raise ExpressionInvalid(1, 1, f"more than {limits.MAX_LOOPS} comprehensions are nested in one another", remedy)
+    if syntax.loop_calls > limits.MAX_LOOP_CALLS:
         raise ExpressionInvalid(1, 1, "too much is computed for each item of a list", remedy)
 
 

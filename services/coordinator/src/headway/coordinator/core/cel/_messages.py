@@ -109,7 +109,9 @@ def complaint_about(source: str, report: str) -> Complaint:
         slip = _slip_in(source)
         if slip is not None:
             return slip
-    return Complaint(line=max(line, 1), column=max(column, 1), message=_translate(text, _CHECKS), remedy="")
+    if not 1 <= line <= source.count("\n") + 1:  # it says -1:-1, or 4294967295:1, for all of the source
+        line = column = 1
+    return Complaint(line=line, column=max(column, 1), message=_translate(text, _CHECKS), remedy="")
 
 
 def run_time_message(text: str) -> str:

@@ -5,13 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 from cel_expr_python import cel
 
+from headway.coordinator.core.cel import limits
 from headway.coordinator.core.cel._messages import type_name
 from headway.coordinator.core.plan import Json
-
-MAX_BOUND_VALUES = 10_000  # values within all bindings of one evaluation
-MAX_RESULT_VALUES = 10_000
-MAX_RESULT_TEXT = 1_048_576
-MAX_DEPTH = 64  # of bound values and results
 
 _INT64 = 2**63
 
@@ -27,14 +23,14 @@ class Room:
 
     def __init__(self, text: int, longest: int | None) -> None:
         self._text = text
-        self._values = MAX_BOUND_VALUES
+        self._values = limits.MAX_BOUND_VALUES
         self._list = longest
 
     def admit(self, value: Json, depth: int) -> Json:
         """Returns the value as the evaluator takes it; integers beyond 64 bits become doubles, as in JavaScript."""
         self._values -= 1
         if self._values < 0:
-            message = f"the values that it reads are too large: more than {MAX_BOUND_VALUES} in all"
+            message = f"the values that it reads are too large: more than {limits.MAX_BOUND_VALUES} in all"
             raise Refused(message)
         match value:
             case None | bool() | float():
@@ -43,8 +39,8 @@ class Room:
                 return self._admit_text(value)
             case int():
                 return value if -_INT64 <= value < _INT64 else float(value)
-            case _ if depth >= MAX_DEPTH:
-                message = f"the values that it reads are nested more than {MAX_DEPTH} deep"
+            case _ if depth >= limits.MAX_DEPTH:
+                message = f"the values that it reads are nested more than {limits.MAX_DEPTH} deep"
                 raise Refused(message)
             case list():
                 if self._list is not None and len(value) > self._list:
@@ -71,12 +67,12 @@ class Result:
     __slots__ = ("_text", "_values")
 
     def __init__(self) -> None:
-        self._text = MAX_RESULT_TEXT
-        self._values = MAX_RESULT_VALUES
+        self._text = limits.MAX_RESULT_TEXT
+        self._values = limits.MAX_RESULT_VALUES
 
     def plain(self, value: cel.Value, depth: int) -> Json:
         self._values -= 1
-        if self._values < 0 or depth > MAX_DEPTH:
+        if self._values < 0 or depth > limits.MAX_DEPTH:
             raise Refused("its result is too large")
         found: object = value.value()
         match found:

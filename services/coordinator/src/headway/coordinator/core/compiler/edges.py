@@ -128,8 +128,8 @@ def _read_full_edge(reading: Reading, tree: YamlMap, nodes: Mapping[str, NodeDra
 def _exists(reading: Reading, target: Target, nodes: Mapping[str, NodeDraft]) -> bool:
     if target.node in nodes:
         return True
-    remedy = nearest(target.node, tuple(nodes)) if len(nodes) <= 20 else ""  # noqa: PLR2004 - a list that can be read
-    reading.faults.add(target.place, Code.UNKNOWN_NODE, f"there is no node {target.node}", remedy)
+    message = f"there is no node {target.node}"
+    reading.faults.add(target.place, Code.UNKNOWN_NODE, message, nearest(target.node, nodes))
     return False
 
 

@@ -1,9 +1,18 @@
 """What is wrong with a workflow's source: where, what, and what to do about it."""
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
+from typing import TypeAlias
 
 from headway.coordinator.core.plan import Place
+
+MAX_FAULTS = 200
+_MAX_CANDIDATES = 500
+_MAX_LISTED = 20
+
+Remedy: TypeAlias = "str | Callable[[], str]"
 
 
 class Code(StrEnum):
@@ -14,6 +23,7 @@ class Code(StrEnum):
     YAML_ALIAS = "yaml_alias"
     YAML_KEY = "yaml_key"
     DUPLICATE_KEY = "duplicate_key"
+    TOO_MANY = "too_many"
     TOO_LARGE = "too_large"
     UNKNOWN_KEY = "unknown_key"
     MISSING_KEY = "missing_key"
@@ -77,8 +87,26 @@ class Faults:
     def __init__(self) -> None:
         self._found: dict[Fault, None] = {}
 
-    def add(self, place: Place, code: Code, message: str, remedy: str = "", *, warning: bool = False) -> None:
-        """Notes one. The same fault at the same place is noted once, however often an alias repeats it."""
+    def add(self, place: Place, code: Code, message: str, remedy: Remedy = "", *, warning: bool = False) -> None:
+        """Notes one. The same fault at the same place is noted once, however often an alias repeats it.
+
+        Args:
+            place: where.
+            code: its kind.
+            message: what is wrong.
+            remedy: what to do; a function, if that takes time to find out.
+            warning: it does not stand in the way of deploying.
+        """
+        if len(self._found) > MAX_FAULTS:
+            return
+        if len(self._found) == MAX_FAULTS:
+            code, message, remedy, warning = (
+                Code.TOO_MANY,
+                "there are more faults than are shown",
+                "mend these first",
+                False,
+            )
+        remedy = remedy if isinstance(remedy, str) else remedy()
         fault = Fault(line=place.line, column=place.column, code=code, message=message, remedy=remedy, warning=warning)
         self._found[fault] = None
 
@@ -91,12 +119,18 @@ class Faults:
         return tuple(sorted(self._found, key=lambda fault: (fault.line, fault.column)))
 
 
-def nearest(word: str, known: "list[str] | tuple[str, ...] | frozenset[str]") -> str:
-    """Returns `did you mean …?` for the known word that is at most a few slips away, else the whole list."""
-    close = sorted((_distance(word, each), each) for each in known)
-    if close and close[0][0] <= max(1, len(word) // 3) and close[0][0] < len(word):
-        return f"did you mean {close[0][1]}?"
-    return f"known here: {', '.join(sorted(known))}" if known else ""
+def nearest(word: str, known: Collection[str]) -> Callable[[], str]:
+    """Returns how to find the known word that is at most a few slips away, or else a list of what is known."""
+
+    def find() -> str:
+        most = max(1, len(word) // 3)
+        candidates = islice((each for each in known if abs(len(each) - len(word)) <= most), _MAX_CANDIDATES)
+        slips, close = min(((_distance(word, each), each) for each in candidates), default=(len(word), ""))
+        if slips <= most and slips < len(word):
+            return f"did you mean {close}?"
+        return f"known here: {', '.join(sorted(known))}" if 0 < len(known) <= _MAX_LISTED else ""
+
+    return find
 
 
 def _distance(one: str, other: str) -> int:

@@ -49,8 +49,8 @@ class Entries:
         self._fields: Mapping[str, Field] = {field.name: field for field in fields}
         for key, key_place in tree.keys.items():
             if key not in self._fields:
-                remedy = nearest(key, tuple(self._fields))
-                reading.faults.add(key_place, Code.UNKNOWN_KEY, f"unknown key {key} in {what}", remedy)
+                message = f"unknown key {_cut(key)} in {what}"
+                reading.faults.add(key_place, Code.UNKNOWN_KEY, message, nearest(key, self._fields))
         for field in fields:
             if field.required and field.name not in tree.entries:
                 message = f"{what} needs the key {field.name}"
@@ -198,6 +198,22 @@ class Entries:
                 self.wrong(item.place, f"{name} must hold texts only", "put it in quotes")
         return tuple(texts)
 
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        """Returns a list of whole numbers, each within the field's bounds."""
+        found = self.list(name)
+        if found is None:
+            return None
+        field = self._fields[name]
+        numbers: list[int] = []
+        for item in found.items:
+            value = item.value if isinstance(item, YamlScalar) else None
+            if isinstance(value, int) and not isinstance(value, bool) and field.least <= value <= field.most:
+                numbers.append(value)
+            else:
+                bounds = f"{spell(field.least)} to {spell(field.most)}"
+                self.wrong(item.place, f"{name} must hold whole numbers from {bounds}", "write [200, 409]")
+        return tuple(numbers)
+
     def wrong(self, place: Place, message: str, remedy: str) -> None:
         """Notes that a value is of the wrong type."""
         self._reading.faults.add(place, Code.WRONG_TYPE, message, remedy)
@@ -222,7 +238,7 @@ def check_name(reading: Reading, name: str, place: Place, what: str) -> bool:
         return False
     if _NAME.fullmatch(name) and len(name) <= language.MAX_NAME:
         return True
-    message = f"{name!r} cannot name {what}"
+    message = f"{_cut(name)!r} cannot name {what}"
     remedy = f"small letters, digits and _, a letter first, at most {language.MAX_NAME}: {_nearest_name(name)}"
     reading.faults.add(place, Code.WRONG_NAME, message, remedy)
     return False
@@ -264,6 +280,10 @@ def looks_like_template(tree: Yaml) -> bool:
         return False
     (value,) = tree.entries.values()
     return isinstance(value, YamlScalar) and value.value is None and value.span[0] == value.span[1]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= language.MAX_NAME else text[: language.MAX_NAME] + "…"
 
 
 def _but_is(tree: Yaml) -> str:

@@ -22,6 +22,10 @@ class Shape:
         self._ancestors = self._close(self.order, self.incoming, lambda edge: edge.source)
         self._descendants = self._close(tuple(reversed(self.order)), self.outgoing, lambda edge: edge.target)
 
+    def bit(self, name: str) -> int:
+        """Returns the bit that stands for a node in sets kept as integers."""
+        return self._bit[name]
+
     def is_ancestor(self, one: str, other: str) -> bool:
         """Returns whether a path leads from one to the other. Without cycles only."""
         return bool(self._ancestors[other] & self._bit[one])
@@ -30,10 +34,6 @@ class Shape:
         """Returns the node and all that it leads to. Without cycles only."""
         bits = self._descendants[name]
         return frozenset(each for each in self._nodes if bits & self._bit[each]) | {name}
-
-    def leads_to(self, one: str, other: str) -> bool:
-        """Returns whether they are the same or a path leads from one to the other. Without cycles only."""
-        return one == other or self.is_ancestor(one, other)
 
     def cycle_through(self, edge: Edge) -> list[str]:
         """Returns the nodes of a shortest cycle that the edge closes, its target first."""

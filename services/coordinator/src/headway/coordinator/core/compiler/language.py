@@ -39,6 +39,7 @@ class Kind(StrEnum):
     CODE = "Python source"
     SCHEMA = "JSON Schema (2020-12)"
     TEXTS = "list of texts"
+    STATUSES = "list of numbers"
     NODE = "node"
     NODES = "map of names to nodes"
     EDGES = "list of edges"
@@ -147,6 +148,14 @@ REQUEST = (
     ),
     Field(name="headers", kind=Kind.TEMPLATE, doc="A map of header names to values.", default="{}"),
     Field(name="query", kind=Kind.TEMPLATE, doc="A map of parameters, added to the URL.", default="{}"),
+    Field(
+        name="expect",
+        kind=Kind.STATUSES,
+        doc="The statuses that count as success.",
+        default="200 to 299",
+        least=100,
+        most=599,
+    ),
     Field(name="body", kind=Kind.TEMPLATE, doc="Sent as JSON; a text is sent as it is.", default="none"),
 )
 

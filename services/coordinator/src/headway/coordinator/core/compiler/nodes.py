@@ -7,7 +7,8 @@ from datetime import datetime
 
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.faults import Code, nearest
-from headway.coordinator.core.compiler.fields import Entries, Reading, check_name, spell, spell_duration
+from headway.coordinator.core.compiler.fields import Entries, Reading, check_name, spell
+from headway.coordinator.core.compiler.policies import read_retry, read_timeouts
 from headway.coordinator.core.compiler.template_parser import Site, object_of
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
 from headway.coordinator.core.plan import (
@@ -16,7 +17,6 @@ from headway.coordinator.core.plan import (
     Node,
     NodeType,
     Place,
-    RetryPolicy,
     Template,
     TimeOuts,
 )
@@ -141,6 +141,9 @@ def _read_request(reading: Reading, tree: YamlMap) -> Template:
         if isinstance(value, Literal) and not isinstance(value.value, wanted):
             entries.wrong(entries.place_of(name), f"{name} must be {'text' if wanted is str else 'a map'}", "")
         members[name] = value
+    statuses = entries.integers("expect")
+    if statuses is not None:
+        members["expect"] = Literal(value=[*statuses])
     return object_of(members)
 
 
@@ -164,49 +167,11 @@ def _worker(reading: Reading, entries: Entries, draft: NodeDraft, handler: str, 
         input=given,
         queue=queue or default_queue,
         lease_ms=draft.node.lease_ms if lease_ms is None else lease_ms,
-        retry=_read_retry(reading, entries),
-        timeouts=_read_timeouts(reading, entries),
+        retry=read_retry(reading, entries),
+        timeouts=read_timeouts(reading, entries),
         optional=entries.boolean("optional") or False,
     )
     return replace(draft, node=node)
-
-
-def _read_retry(reading: Reading, outer: Entries) -> RetryPolicy:
-    policy = RetryPolicy()
-    tree = outer.map("retry")
-    if tree is None:
-        return policy
-    entries = Entries(reading, tree, language.RETRY, "a retry policy")
-    read = {
-        "max_attempts": entries.integer("max_attempts"),
-        "initial_ms": entries.duration("initial"),
-        "factor": entries.number("factor"),
-        "max_ms": entries.duration("max"),
-        "jitter": entries.number("jitter"),
-        "max_losses": entries.integer("max_losses"),
-    }
-    policy = replace(policy, **{name: value for name, value in read.items() if value is not None})
-    if policy.initial_ms > policy.max_ms:
-        spelt = spell_duration(policy.initial_ms), spell_duration(policy.max_ms)
-        message = f"the first pause, {spelt[0]}, is longer than the longest, {spelt[1]}"
-        reading.faults.add(entries.place_of("initial"), Code.CONTRADICTION, message, "raise max or lower initial")
-    return policy
-
-
-def _read_timeouts(reading: Reading, outer: Entries) -> TimeOuts:
-    tree = outer.tree("timeout")
-    if not isinstance(tree, YamlMap):
-        if isinstance(tree, YamlList):
-            outer.wrong(tree.place, "timeout must be a duration or a map", "write 30s, or {attempt: 30s, total: 10m}")
-            return TimeOuts()
-        return TimeOuts(total_ms=outer.duration("timeout"))
-    entries = Entries(reading, tree, language.TIMEOUT, "time-outs")
-    attempt, queue, total = (entries.duration(name) for name in ("attempt", "queue", "total"))
-    for name, part in (("attempt", attempt), ("queue", queue)):
-        if part is not None and total is not None and part > total:
-            message = f"{name}, {spell_duration(part)}, is longer than total, {spell_duration(total)}"
-            reading.faults.add(entries.place_of(name), Code.CONTRADICTION, message, "total covers everything: raise it")
-    return TimeOuts(attempt_ms=attempt, queue_ms=queue, total_ms=total)
 
 
 # Control nodes

@@ -96,7 +96,7 @@ class ScopeCheck:
     def _check_nodes(self, mention: Mention, view: Viewpoint, *, guarded: bool) -> None:
         match mention.path:
             case (_, name, *_) if name not in self._nodes:
-                remedy = nearest(name, tuple(self._nodes))
+                remedy = nearest(name, self._nodes)
                 self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, f"there is no node {name}", remedy)
             case (_, name, *_) if not self._is_visible(name, view):
                 message = f"{name} does not come before {view.node}: its output is not there yet"
@@ -110,7 +110,7 @@ class ScopeCheck:
                     message = f"{name} may not have succeeded when this is evaluated"
                     self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
             case (_, name, *steps):
-                close = nearest(steps[0], language.NODE_FIELDS_IN_EXPRESSIONS) if steps else ""
+                close = nearest(steps[0], language.NODE_FIELDS_IN_EXPRESSIONS)() if steps else ""
                 full = f"write {spell(('nodes', name, 'output', *steps))}"
                 remedy = close if close.startswith("did you mean") else full
                 message = f"{spell(mention.path)} is nothing: a node has output and state"
@@ -128,12 +128,11 @@ class ScopeCheck:
         variable = mention.path[1]
         setters = [name for name in self._setters.get(variable, []) if self._is_visible(name, view)]
         if not setters:
-            known = tuple(self._setters)
             message = f"no node before {view.node} sets the variable {variable}"
             remedy = (
                 f"add {variable} to the values of a set node before it"
-                if variable in known
-                else nearest(variable, known)
+                if variable in self._setters
+                else nearest(variable, self._setters)
             )
             self._faults.add(mention.place, Code.UNKNOWN_VARIABLE, message, remedy)
         elif not mention.tested and not guarded and not any(view.has_succeeded(name) for name in setters):

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headway.coordinator.core.cel import (
-    MAX_SOURCE_BYTES,
     TEXT_LITERAL,
     Compiled,
     ExpressionInvalid,
     compile_expression,
+    limits,
     type_name,
 )
 from headway.coordinator.core.compiler.faults import Code, Faults
@@ -33,6 +33,7 @@ from headway.coordinator.core.plan import (
 _BRACES = re.compile(f"{TEXT_LITERAL}|[{{}}]", re.DOTALL)
 _CONDITION_TYPES = ("bool", "dyn")
 _NOT_JSON = ("bytes", "type")
+_MAX_SEARCHED = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ class TemplateParser:
         """Returns the template; what is wrong in it becomes a fault, and null in its stead."""
         match tree:
             case YamlScalar(value=str() as text) if "${" in text:
-                return self._text(tree, text)
+                return self._text(_Located(self._source, tree, text))
             case YamlScalar():
                 return Literal(value=plain_value(tree))
             case YamlList(items=items):
@@ -79,35 +80,36 @@ class TemplateParser:
             case YamlMap(entries=entries):
                 return object_of({key: self.template(value) for key, value in entries.items()})
 
-    def condition(self, tree: YamlScalar, text: str) -> Expression | None:
+    def condition(self, tree: YamlScalar, written: str) -> Expression | None:
         """Returns a bare expression that yields true or false, or None when there is a fault in it."""
-        stripped = text.strip()
+        text = _Located(self._source, tree, written)
+        stripped = written.strip()
         if stripped.startswith("${"):
             inner = stripped[2:].removesuffix("}").strip()
             message = "a condition is an expression already; ${ } does not belong here"
             self._faults.add(tree.place, Code.BARE_EXPRESSION, message, f"write {inner}")
             return None
-        begin = len(text) - len(text.lstrip())
-        compiled = self._compile(tree, text, stripped, begin)
+        begin = len(written) - len(written.lstrip())
+        compiled = self._compile(text, stripped, begin)
         if compiled is None:
             return None
         if compiled.result not in _CONDITION_TYPES:
             message = f"a condition must be true or false, this is of type {type_name(compiled.result)}"
             self._faults.add(tree.place, Code.NOT_A_CONDITION, message, "compare it with something: == … or > …")
             return None
-        return self._expression(compiled, self._locate(tree, text, begin))
+        return self._expression(compiled, text.place(begin))
 
-    def _text(self, tree: YamlScalar, text: str) -> Template:
+    def _text(self, text: "_Located") -> Template:
         parts: list[str | Reference | Computed] = []
-        for offset, piece in _split(text):
+        for offset, piece in _split(text.text):
             if offset is None:
                 parts.append(piece)
             elif not piece.endswith("}"):
                 remedy = "add }, or write $${ for the two characters themselves"
                 message = "${ is not closed"
-                self._faults.add(self._locate(tree, text, offset), Code.TEMPLATE_SYNTAX, message, remedy)
+                self._faults.add(text.place(offset), Code.TEMPLATE_SYNTAX, message, remedy)
             else:
-                part = self._embedded(tree, text, piece, offset)
+                part = self._embedded(text, piece, offset)
                 parts += [part] if part is not None else []
         match parts:
             case []:
@@ -119,13 +121,13 @@ class TemplateParser:
             case _:
                 return Text(parts=tuple(parts))
 
-    def _embedded(self, tree: YamlScalar, text: str, piece: str, offset: int) -> Reference | Computed | None:
+    def _embedded(self, text: "_Located", piece: str, offset: int) -> Reference | Computed | None:
         inner = piece[2:-1]
         begin = offset + 2 + len(inner) - len(inner.lstrip())
-        compiled = self._compile(tree, text, inner.strip(), begin)
+        compiled = self._compile(text, inner.strip(), begin)
         if compiled is None:
             return None
-        place = self._locate(tree, text, begin)
+        place = text.place(begin)
         if compiled.result in _NOT_JSON:
             message = f"the result is of type {type_name(compiled.result)}, which has no JSON form"
             self._faults.add(place, Code.EXPRESSION_INVALID, message, "make it text: string(…)")
@@ -134,16 +136,16 @@ class TemplateParser:
             return Reference(path=compiled.references.whole, place=place)
         return Computed(expression=self._expression(compiled, place))
 
-    def _compile(self, tree: YamlScalar, text: str, expression: str, begin: int) -> Compiled | None:
+    def _compile(self, text: "_Located", expression: str, begin: int) -> Compiled | None:
         """Compiles what stands in the text at `begin`, and notes what it names."""
         try:
             compiled = compile_expression(expression)
         except ExpressionInvalid as error:
-            place = self._locate(tree, text, begin + _offset_of(expression, error.line, error.column))
+            place = text.place(begin + _offset_of(expression, error.line, error.column))
             self._faults.add(place, Code.EXPRESSION_INVALID, error.message, error.remedy)
             return None
         mentions = (
-            Mention(path=read.path, place=self._locate(tree, text, begin + read.offset), tested=read.tested)
+            Mention(path=read.path, place=text.place(begin + read.offset), tested=read.tested)
             for read in compiled.syntax.reads
         )
         self._sites.append(Site(mentions=tuple(mentions)))
@@ -153,25 +155,38 @@ class TemplateParser:
         found = compiled.references
         return Expression(source=compiled.source, reads=found.reads, tests=found.tests, place=place)
 
-    def _locate(self, tree: YamlScalar, text: str, offset: int) -> Place:
-        """Returns where a character of a scalar's text stands in the file.
 
-        Escapes and folded lines set the two apart; then what follows the character is looked for, and if that is not
-        found once, the place is the scalar's.
-        """
-        start, end = tree.span
-        raw = self._source.text[start:end]
-        base = raw.find(text)
-        if base >= 0:
-            return self._source.place(start + base + offset)
-        line_start = text.rfind("\n", 0, offset) + 1
-        line = text[line_start:].partition("\n")[0]
-        if line.strip() and raw.count(line) == 1:
-            return self._source.place(start + raw.find(line) + offset - line_start)
-        near = text[offset : offset + 16].partition("\n")[0].rstrip("\"'")
-        if near.strip() and raw.count(near) == 1:
-            return self._source.place(start + raw.find(near))
-        return tree.place
+class _Located:
+    """A scalar's text, and the way from a character in it to its place in the file.
+
+    Escapes and folded lines set the two apart; then the line, or what follows the character, is looked for, and if that
+    is not found exactly once, the place is the scalar's.
+    """
+
+    __slots__ = ("_base", "_raw", "_source", "_tree", "text")
+
+    def __init__(self, source: Source, tree: YamlScalar, text: str) -> None:
+        self.text = text
+        self._source = source
+        self._tree = tree
+        self._raw = source.text[tree.span[0] : tree.span[1]]
+        self._base = self._raw.find(text)
+
+    def place(self, offset: int) -> Place:
+        """Returns where the character at an offset stands."""
+        start = self._tree.span[0]
+        if self._base >= 0:
+            return self._source.place(start + self._base + offset)
+        if len(self._raw) > _MAX_SEARCHED:
+            return self._tree.place
+        line_start = self.text.rfind("\n", 0, offset) + 1
+        line = self.text[line_start:].partition("\n")[0]
+        if line.strip() and self._raw.count(line) == 1:
+            return self._source.place(start + self._raw.find(line) + offset - line_start)
+        near = self.text[offset : offset + 16].partition("\n")[0].rstrip("\"'")
+        if near.strip() and self._raw.count(near) == 1:
+            return self._source.place(start + self._raw.find(near))
+        return self._tree.place
 
 
 def object_of(entries: dict[str, Template]) -> Literal | Object:
@@ -204,9 +219,9 @@ def _split(text: str) -> Iterator[tuple[int | None, str]]:
 
 
 def _end_of(text: str, start: int) -> int | None:
-    """Returns where the expression that begins at `start` ends, its } included; braces in texts and maps do not count."""
+    """Returns where the expression that begins at `start` ends, its } included; texts and maps have their own."""
     depth = 1
-    for token in _BRACES.finditer(text, start, start + MAX_SOURCE_BYTES + 1):
+    for token in _BRACES.finditer(text, start, start + limits.MAX_SOURCE_BYTES + 1):
         match token[0]:
             case "{":
                 depth += 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, StringMark, YAMLError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
     DocumentStartEvent,
@@ -25,6 +25,7 @@ from ruamel.yaml.events import (
 from ruamel.yaml.reader import ReaderError
 
 from headway.coordinator.core.compiler.faults import Code, Faults
+from headway.coordinator.core.compiler.yaml_slips import explain
 from headway.coordinator.core.plan import Json, Place
 
 MAX_BYTES = 1_048_576
@@ -110,7 +111,7 @@ def load_yaml(source: Source, faults: Faults) -> Yaml | None:
         faults.add(place, Code.YAML_SYNTAX, "a character that YAML does not allow", 'write it as an escape: "\\u0007"')
         return None
     except MarkedYAMLError as error:
-        _add_syntax_fault(source, error, faults)
+        faults.add(*explain(source.line, error))
         return None
     except (YAMLError, ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError) as error:
         # The parser stumbles over some malformed input (an escape beyond Unicode, for one) with errors not its own.
@@ -302,72 +303,3 @@ class _Builder:
 def _place(event: Event) -> Place:
     mark = event.start_mark
     return Place(line=mark.line + 1, column=mark.column + 1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Slip:
-    """What the parser complains of, what the line looks like, and what that means."""
-
-    problem: str
-    line: str = ""
-    code: Code = Code.YAML_SYNTAX
-    message: str
-    remedy: str
-
-
-_SLIPS = (
-    _Slip(problem=r"found character '\\t'|\btabs?\b", message="a tab", remedy="indent with spaces"),
-    _Slip(
-        problem=r"scanning a tag",
-        code=Code.YAML_TAG,
-        message="! begins a YAML tag, which has no meaning here",
-        remedy="a value that begins with ! must stand in quotes",
-    ),
-    _Slip(
-        problem=r"expected ',' or '[}\]]', but got '\{'|mapping values are not allowed",
-        line=r"\$\{",
-        code=Code.UNQUOTED_TEMPLATE,
-        message="a template without quotes, which YAML takes for a map",
-        remedy='put it in quotes: "${ … }"',
-    ),
-    _Slip(
-        problem=r"mapping values are not allowed",
-        line=r"\?.*:",
-        message="`: ` in a value without quotes",
-        remedy='put the expression in quotes: "a ? b : c"',
-    ),
-    _Slip(
-        problem=r"mapping values are not allowed",
-        message="`: ` in a value without quotes",
-        remedy="put the value in quotes, or the key on a line of its own",
-    ),
-    _Slip(
-        problem=r"cannot start any token",
-        message="no value can begin with this character",
-        remedy="put the value in quotes",
-    ),
-    _Slip(problem=r"unexpected end of stream", message="a quote that is never closed", remedy="close it"),
-    _Slip(
-        problem=r"expected <block end>",
-        message="this line does not go with those above it",
-        remedy="give neighbours the same indentation, and begin all with a dash or none",
-    ),
-    _Slip(
-        problem=r"expected ',' or",
-        message="a comma or a closing bracket is missing before this",
-        remedy="put values that hold , : { } [ ] in quotes",
-    ),
-    _Slip(problem=r"could not find expected ':'", message="a key without a colon", remedy="write `key: value`"),
-)
-
-
-def _add_syntax_fault(source: Source, error: MarkedYAMLError, faults: Faults) -> None:
-    problem = ", ".join(str(part) for part in (error.context, error.problem) if part)
-    mark = error.problem_mark or error.context_mark
-    place = Place(line=mark.line + 1, column=mark.column + 1) if isinstance(mark, StringMark) else _START
-    line = source.line(place.line)
-    for slip in _SLIPS:
-        if re.search(slip.problem, problem) and re.search(slip.line, line):
-            faults.add(place, slip.code, slip.message, slip.remedy)
-            return
-    faults.add(place, Code.YAML_SYNTAX, f"this is not YAML: {problem}")

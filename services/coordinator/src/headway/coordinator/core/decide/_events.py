@@ -53,7 +53,7 @@ def reduce(walk: Walk, event: RunEvent) -> None:
             _run_cancelled(walk, event)
         case RunRetried():
             if not walk.run.is_final:
-                raise RunNotFinished(state=walk.run.state)
+                raise RunNotFinished(run_id=walk.draft.state.run_id, state=walk.run.state)
             redo.redo(walk, event)
         case _ as never:
             assert_never(never)
@@ -206,7 +206,7 @@ def _close_the_rest(walk: Walk) -> None:
 
 def _signal_received(walk: Walk, event: SignalReceived) -> None:
     if walk.run.is_final:
-        raise RunClosed(state=walk.run.state)
+        raise RunClosed(run_id=walk.draft.state.run_id, state=walk.run.state)
     paths = walk.graph.waits.get(event.name, ())
     walk.draft.require_tasks(paths)
     walk.emit(do.BufferSignal(name=event.name, payload=event.payload))
@@ -218,7 +218,7 @@ def _signal_received(walk: Walk, event: SignalReceived) -> None:
 
 def _run_cancelled(walk: Walk, event: RunCancelled) -> None:
     if walk.run.is_final:
-        raise RunClosed(state=walk.run.state)
+        raise RunClosed(run_id=walk.draft.state.run_id, state=walk.run.state)
     if not walk.run.cancelling:
         walk.emit(do.MarkRun(flag="cancelling"))
         walk.stop_rest(timedelta(milliseconds=event.grace_ms))

@@ -20,7 +20,7 @@ def wants(graph: Graph, event: RunEvent) -> frozenset[Key]:
     if isinstance(event, SignalReceived):
         return frozenset({("signals", event.name)} | {("task", path) for path in graph.waits.get(event.name, ())})
     path = getattr(event, "path", "")
-    return _after(graph, path) if path else frozenset()
+    return _after(graph, path) if path in graph.outgoing else frozenset()  # reports may name any path
 
 
 @lru_cache(maxsize=65_536)

@@ -53,7 +53,7 @@ def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
     unfinished = _was_stopped if named else _is_unfinished
     picked = {*named, *(path for path, row in tasks.items() if unfinished(row))}
     if not picked:
-        raise NothingToRetry()
+        raise NothingToRetry(run_id=draft.state.run_id)
     redo = _spread(draft, graph, picked)
     order = [path for path in graph.plan.nodes if path in tasks]
     starts = tuple(path for path in order if path in picked and not _is_led_to(graph, path, redo))

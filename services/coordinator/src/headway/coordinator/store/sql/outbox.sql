@@ -60,7 +60,7 @@ FOR UPDATE OF t SKIP LOCKED;
 -- name: set_swept
 -- The next sweep without proof comes after twice the time that the task has been waiting.
 UPDATE tasks AS t
-SET sweep_at = $2 + GREATEST($2 - t.ready_at, interval '1 minute')
+SET sweep_at = $2::timestamptz + GREATEST($2::timestamptz - t.ready_at, interval '1 minute')
 FROM unnest($3::uuid[], $4::text[], $5::bigint[]) AS x (run_id, path, attempt)
 WHERE t.bucket = $1 AND t.run_id = x.run_id AND t.path = x.path AND t.attempt = x.attempt AND t.state = 'ready';
 

@@ -1,0 +1,1 @@
+"""The benchmark: real processes, the public API only, durability on."""

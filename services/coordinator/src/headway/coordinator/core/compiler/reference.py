@@ -1,0 +1,82 @@
+"""Fills the tables of docs/language.md from the tables of the language, so that the two cannot differ."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from headway.coordinator.core.cel import limits
+from headway.coordinator.core.compiler import language
+from headway.coordinator.core.compiler.fields import spell, spell_duration
+from headway.coordinator.core.compiler.language import Field, Kind
+from headway.coordinator.core.compiler.yaml_tree import MAX_BYTES, MAX_DEPTH, MAX_VALUES
+
+_MARKED = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
+
+
+def fill(text: str) -> str:
+    """Returns the page, with what stands between its marks made anew.
+
+    Raises:
+        KeyError: a mark that has no table.
+    """
+    return _MARKED.sub(lambda found: found[1] + _PARTS[found[2]]() + found[3], text)
+
+
+def _table(fields: Sequence[Field]) -> str:
+    rows = [f"| `{field.name}` | {_value_of(field)} | {_default_of(field)} | {field.doc} |\n" for field in fields]
+    return "| key | value | default | meaning |\n| --- | --- | --- | --- |\n" + "".join(rows)
+
+
+def _value_of(field: Field) -> str:
+    if field.words:
+        return ", ".join(f"`{word}`" for word in field.words)
+    if field.kind in (Kind.INTEGER, Kind.NUMBER):
+        return f"{field.kind.value}, {spell(field.least)} to {spell(field.most)}"
+    if field.kind is Kind.DURATION and (field.least > 1 or field.most < language.MAX_DURATION_MS):
+        return f"duration, {spell_duration(int(field.least))} to {spell_duration(int(field.most))}"
+    return field.kind.value
+
+
+def _default_of(field: Field) -> str:
+    if field.required:
+        return "**required**"
+    plain = not field.default or " " in field.default or field.default in ("anything", "none")
+    return field.default if plain else f"`{field.default}`"
+
+
+def _nodes() -> str:
+    sections: list[str] = []
+    for node_type, kind in language.NODES.items():
+        fields = [field for field in kind.fields if field.name != "type"]
+        sections.append(f"\n### {node_type.value}\n\n{kind.doc}\n\n```yaml\n{kind.example}\n```\n\n{_table(fields)}")
+    return "".join(sections) + "\n"
+
+
+def _limits() -> str:
+    rows = {
+        "size of a file": f"{MAX_BYTES:,} bytes",
+        "values in a file, aliases expanded": f"{MAX_VALUES:,}",
+        "depth of a file": str(MAX_DEPTH),
+        "nodes": f"{language.MAX_NODES:,}",
+        "a name": f"{language.MAX_NAME} characters",
+        "an expression": f"{limits.MAX_SOURCE_BYTES:,} bytes",
+        "`map`, `filter`, `all`, `exists` inside one another": str(limits.MAX_LOOPS),
+        "items of a list that an expression goes through": f"{limits.MAX_LIST[1]:,}; {limits.MAX_LIST[2]} when nested; "
+        "fewer when much is computed for each",
+        "values that one expression reads": f"{limits.MAX_BOUND_VALUES:,}",
+        "text that one expression reads": f"{limits.MAX_BOUND_TEXT:,} characters; "
+        f"{limits.MAX_LOOP_TEXT:,} when it goes through a list",
+    }
+    lines = "".join(f"| {what} | {most} |\n" for what, most in rows.items())
+    return f"| what | at most |\n| --- | --- |\n{lines}"
+
+
+_PARTS: Mapping[str, Callable[[], str]] = {
+    "workflow": lambda: _table(language.WORKFLOW),
+    "nodes": _nodes,
+    "request": lambda: _table(language.REQUEST),
+    "retry": lambda: _table(language.RETRY),
+    "timeout": lambda: _table(language.TIMEOUT),
+    "edge": lambda: _table(language.EDGE),
+    "case": lambda: _table(language.CASE),
+    "limits": _limits,
+}

@@ -1,0 +1,218 @@
+"""Random workflows, and an oracle that says which of their nodes run, worked out from the rules and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import Protocol, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.plan import (
+    WORKER_NODES,
+    Case,
+    Edge,
+    EdgeKind,
+    Literal,
+    Node,
+    NodeType,
+    OnFailure,
+    RetryPolicy,
+    Template,
+    TimeOuts,
+)
+from tests.core.flows import computed, edge, expression, plan, reference
+
+MOST_NODES = 8
+SIGNALS = ("approval", "paid")
+ERRORS = ("Boom", "Bust")
+# Conditions whose value is known: they hold, do not hold, or cannot be computed.
+HOLDS, FAILS, FAULTY = "input.n == 1", "input.n == 2", "input.nothing == 1"
+CONDITIONS = (None, None, None, HOLDS, FAILS, FAULTY)
+INPUT = {"n": 1, "list": [1, 2]}
+
+_TYPES = (
+    *[NodeType.CALL] * 8,
+    NodeType.HTTP,
+    NodeType.PYTHON,
+    *[NodeType.SWITCH] * 2,
+    *[NodeType.JOIN] * 5,
+    NodeType.SET,
+    NodeType.WAIT,
+    *[NodeType.WAIT_FOR_EVENT] * 2,
+    NodeType.FINISH,
+)
+
+
+T = TypeVar("T")
+
+
+class Choices(Protocol):
+    """Where chance comes from: a seeded generator, or Hypothesis, which can make a failing example smaller."""
+
+    def of(self, options: Sequence[T]) -> T: ...
+    def whole(self, least: int, most: int) -> int: ...
+
+
+class Seeded:
+    """Chance from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+
+    def of(self, options: Sequence[T]) -> T:
+        return self._random.choice(options)
+
+    def whole(self, least: int, most: int) -> int:
+        return self._random.randint(least, most)
+
+
+class Drawn:
+    """Chance from Hypothesis."""
+
+    def __init__(self, draw: DrawFn) -> None:
+        self._draw = draw
+
+    def of(self, options: Sequence[T]) -> T:
+        return options[self._draw(st.integers(0, len(options) - 1))]
+
+    def whole(self, least: int, most: int) -> int:
+        return self._draw(st.integers(least, most))
+
+
+@st.composite
+def workflows(draw: DrawFn, *, simple: bool = False) -> Graph:
+    """A workflow, for Hypothesis."""
+    return workflow(Drawn(draw), simple=simple)
+
+
+def workflow(choices: Choices, *, simple: bool = False, most_nodes: int = MOST_NODES) -> Graph:
+    """A workflow with nodes of every type and edges of every kind. simple: never stopped, no time-outs, no finish."""
+    types = [choices.of(_TYPES) for _ in range(choices.whole(1, most_nodes))]
+    if simple:
+        types = [NodeType.CALL if each in (NodeType.FINISH, NodeType.WAIT_FOR_EVENT) else each for each in types]
+    names = [f"{chr(97 + place)}_{each.value}" for place, each in enumerate(types)]
+    edges = _edges(choices, names, types)
+    nodes: list[Node] = []
+    for name, type_ in zip(names, types, strict=True):
+        incoming = [each.source for each in edges if each.target == name]
+        nodes.append(_node(choices, name, type_, incoming, simple=simple))
+    nodes, edges = _number_cases(choices, nodes, edges)
+    deadline = None if simple else choices.of((None, None, None, 4_000))
+    on_failure = OnFailure.DRAIN if simple else choices.of(tuple(OnFailure))
+    return Graph(plan(nodes, edges, deadline_ms=deadline, on_failure=on_failure))
+
+
+def _edges(choices: Choices, names: list[str], types: list[NodeType]) -> list[Edge]:
+    edges: list[Edge] = []
+    for place, (name, type_) in enumerate(zip(names, types, strict=True)):
+        if type_ is NodeType.FINISH or place == len(names) - 1:
+            continue
+        seen: set[object] = set()
+        for _ in range(choices.of((0, 1, 1, 2, 2, 3, 4))):
+            made = _edge(choices, name, type_, choices.of(names[place + 1 :]))
+            key = (made.target, made.on, made.errors, made.when.source if made.when else None)
+            if key not in seen:
+                seen.add(key)
+                edges.append(made)
+    return edges
+
+
+def _edge(choices: Choices, source: str, type_: NodeType, target: str) -> Edge:
+    kinds = [*[EdgeKind.SUCCESS] * 4, EdgeKind.FAILURE, EdgeKind.FAILURE, EdgeKind.ALWAYS]
+    if type_ in WORKER_NODES or type_ is NodeType.WAIT_FOR_EVENT:
+        kinds.append(EdgeKind.TIMEOUT)
+    kind = choices.of(kinds)
+    if kind is EdgeKind.SUCCESS and type_ is NodeType.SWITCH:
+        return edge(source, target)  # a case
+    condition = choices.of(CONDITIONS)
+    errors: tuple[str, ...] = ()
+    if kind is EdgeKind.FAILURE:
+        errors = choices.of(((), (), ("Boom",), ("Bust", "timeout"), ("ExpressionError",)))
+        condition = choices.of((*CONDITIONS, "error.type == 'Boom'"))
+    return edge(source, target, kind, errors=errors, when=condition)
+
+
+def _node(choices: Choices, name: str, type_: NodeType, incoming: list[str], *, simple: bool) -> Node:
+    node = Node(id=name, type=type_)
+    match type_:
+        case NodeType.CALL | NodeType.HTTP | NodeType.PYTHON:
+            return _worker_node(choices, node, incoming, simple=simple)
+        case NodeType.JOIN if incoming:
+            need = choices.of((None, 1, 1, 2, 2, 3))
+            return replace(node, need=None if need is None else min(need, len(incoming)))
+        case NodeType.JOIN | NodeType.SET:
+            given = choices.of((computed("input.n + 1"), reference("input.list"), Literal(value="v")))
+            return replace(node, type=NodeType.SET, values={f"v_{name}": given})
+        case NodeType.FINISH:
+            output = choices.of((None, reference("input"), reference("input.nothing")))
+            return replace(node, outcome=choices.of(("succeeded", "failed")), output=output)
+        case NodeType.WAIT:
+            return replace(node, wait_ms=500)
+        case NodeType.WAIT_FOR_EVENT:
+            total = choices.of((None, 800))
+            return replace(node, event=choices.of(SIGNALS), timeouts=TimeOuts(total_ms=total))
+        case _:
+            return node
+
+
+def _worker_node(choices: Choices, node: Node, incoming: list[str], *, simple: bool) -> Node:
+    timeouts = TimeOuts(
+        attempt_ms=choices.of((None, None, 600, 2_500)),
+        queue_ms=choices.of((None, None, 700)),
+        total_ms=choices.of((None, None, 1_500)),
+    )
+    return replace(
+        node,
+        handler="do.it",
+        queue="default",
+        input=choices.of(_inputs(incoming)),
+        optional=choices.of((False, False, False, True)),
+        lease_ms=1_000,
+        retry=RetryPolicy(max_attempts=choices.whole(1, 3), initial_ms=100, max_losses=choices.whole(0, 2)),
+        timeouts=TimeOuts() if simple else timeouts,
+    )
+
+
+def _inputs(incoming: list[str]) -> list[Template | None]:
+    inputs: list[Template | None] = [None, reference("input"), computed("input.n + 1"), reference("input.list")]
+    inputs += [reference(f"nodes.{source}.output") for source in incoming]
+    inputs += [computed(f"nodes.{source}.state") for source in incoming]
+    return inputs
+
+
+def _number_cases(choices: Choices, nodes: list[Node], edges: list[Edge]) -> tuple[list[Node], list[Edge]]:
+    """Case edges of a switch follow the written ones; a case or the default goes to each."""
+    switches = {node.id for node in nodes if node.type is NodeType.SWITCH}
+    cases = [each for each in edges if each.source in switches and each.on is EdgeKind.SUCCESS]
+    written = [each for each in edges if each not in cases]
+    made: list[Node] = []
+    for node in nodes:
+        own = [len(written) + place for place, each in enumerate(cases) if each.source == node.id]
+        if node.id not in switches:
+            made.append(node)
+            continue
+        default = own[-1] if own and choices.of((False, True)) else None
+        conditional = own[:-1] if default is not None else own
+        numbered = [(expression(choices.of((HOLDS, FAILS, FAILS, FAULTY))), index) for index in conditional]
+        made.append(
+            replace(node, cases=tuple(Case(when=when, edge=index) for when, index in numbered), default_edge=default)
+        )
+    return made, [*written, *cases]
+
+
+def show(graph: Graph) -> str:
+    """A workflow in a few lines, for whoever reads a failure."""
+    lines = [f"deadline {graph.plan.deadline_ms}, {graph.plan.on_failure}"]
+    for node in graph.plan.nodes.values():
+        facts = [f"need {node.need}"] if node.type is NodeType.JOIN else []
+        facts += ["optional"] if node.optional else []
+        facts += [f"cases {[(case.when.source, case.edge) for case in node.cases]}"] if node.cases else []
+        lines.append(f"{node.id} {' '.join(facts)} {node.retry if node.type in WORKER_NODES else ''} {node.timeouts}")
+    for each in graph.plan.edges:
+        when = each.when.source if each.when else ""
+        lines.append(f"{each.index}: {each.source} -> {each.target} on {each.on} {each.errors or ''} {when}")
+    return "\n".join(lines)

@@ -1,0 +1,241 @@
+"""What holds for a run after every step, whatever happened."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import orjson
+
+from headway.coordinator.core import actions as do
+from headway.coordinator.core.actions import Action
+from headway.coordinator.core.admission import timer_applies
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.events import TimerFired
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.machines import OPEN_TASK_STATES, RunState, TaskState
+from headway.coordinator.core.outcome import tally, tally_of
+from headway.coordinator.core.plan import EdgeKind, NodeType
+from headway.coordinator.core.replay import Recorded, replay
+from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
+from headway.coordinator.core.state import State, TimerKey
+from tests.core.simulator import World
+
+_SETTLED = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED)
+_FINAL = (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)
+
+
+def check(world: World) -> None:
+    """After every step, leases included."""
+    check_run_row(world.run)
+    for row in world.db.tasks.values():
+        check_task_row(row)
+    assert tally(world.db.tasks.values()) == tally_of(world.run)
+    assert [entry.seq for entry in world.history] == list(range(1, world.run.seq + 1))
+    check_tokens(world)
+    check_nothing_runs_without_its_tokens(world)
+    check_something_is_waited_for(world)
+    check_timers_mean_something(world)
+    check_latest_event(world)
+
+
+def check_run_row(row: RunRow) -> None:
+    """The CHECKs of the table `runs`."""
+    assert (row.state in _FINAL) == (row.finished_at is not None)
+    assert (row.state in (RunState.FAILED, RunState.CANCELLED)) == (row.error is not None)
+    assert row.finished_at is None or row.open_tasks == 0
+    assert min(row.open_tasks, row.succeeded_tasks, row.unhandled_tasks) >= 0
+    orjson.dumps(row.error)
+
+
+def check_task_row(row: TaskRow) -> None:
+    """The CHECKs of the table `tasks`."""
+    assert (row.state is TaskState.RUNNING) == (row.lease_expires_at is not None)
+    assert (row.lease_expires_at is None) == (row.lease_owner is None) == (row.grant_key is None)
+    assert (row.state in (TaskState.FAILED, TaskState.RETRYING)) == (row.failure_class is not None)
+    assert (row.failure_class is None) == (row.error is None)
+    assert (row.state is TaskState.FAILED) == (row.disposition is not None)
+    assert (row.state is TaskState.CANCELLED) == (row.cause is not None)
+    assert (row.state in _SETTLED) == (row.finished_at is not None)
+    assert row.attempt > 0
+    assert row.generation > 0
+    assert row.tries >= 0
+    assert row.losses >= 0
+    assert (row.state is TaskState.READY) == (row.sweep_at is not None)
+    assert row.output_attempt is None or row.state is TaskState.SUCCEEDED
+
+
+def check_tokens(world: World) -> None:
+    """Every edge has at most one token; of an edge that has one, the source is settled."""
+    for path, row in world.db.tokens.items():
+        assert row.live & row.dead == row.live & row.failed == row.dead & row.failed == 0
+        assert row.always & (row.dead) == 0
+        assert (row.live | row.dead | row.failed) < 1 << len(world.graph.incoming[path])
+        assert {int(slot) for slot in row.names} == {
+            slot for slot in range(len(world.graph.incoming[path])) if row.failed >> slot & 1
+        }
+        for slot, edge in enumerate(world.graph.incoming[path]):
+            source = world.db.tasks.get(edge.source)
+            if row.live >> slot & 1:
+                assert source is not None
+                assert source.state in (TaskState.SUCCEEDED, TaskState.FAILED), f"{edge.source} -> {path}"
+
+
+def failed_by_an_edge(row: TaskRow) -> bool:
+    """It failed before it began: the condition of an edge to it, or an input of it, could not be computed."""
+    return row.state is TaskState.FAILED and row.error is not None and row.error["type"] == "ExpressionError"
+
+
+def check_nothing_runs_without_its_tokens(world: World) -> None:
+    """A blocked or dead node never runs; a join any / need n runs with its n live tokens and not before."""
+    for path, row in world.db.tasks.items():
+        if row.state in (TaskState.PENDING, TaskState.CANCELLED) or failed_by_an_edge(row):
+            continue
+        into, graph = world.graph.incoming[path], world.graph
+        if not into:
+            continue
+        if len(into) == 1:
+            source = world.db.tasks[into[0].source]
+            fits = {
+                EdgeKind.SUCCESS: (TaskState.SUCCEEDED,),
+                EdgeKind.ALWAYS: (TaskState.SUCCEEDED, TaskState.FAILED),
+            }.get(into[0].on, (TaskState.FAILED,))
+            assert source.state in fits, f"{path} runs behind {source.path}, which is {source.state}"
+            continue
+        tokens = world.db.tokens[path]
+        if graph.is_count_join(path):
+            assert tokens.live.bit_count() >= (graph.node(path).need or 1), f"{path} fired too early"
+        else:
+            assert tokens.failed == 0, f"{path} runs although it is blocked"
+            assert tokens.live, f"{path} runs although it is dead"
+            assert (tokens.live | tokens.dead) == (1 << len(into)) - 1, f"{path} did not wait"
+
+
+def check_something_is_waited_for(world: World) -> None:
+    """A run that is not over has work to give out, work that is done, a timer, or a wait for a signal."""
+    if world.run.is_final:
+        assert not world.db.timers
+        return
+    open_rows = [row for row in world.db.tasks.values() if row.is_open]
+    assert any(row.state is not TaskState.PENDING for row in open_rows), "the run hangs"
+    for row in open_rows:
+        if row.state is TaskState.READY:
+            assert (row.path, row.attempt) in world.dispatches, f"{row.path} was never given out"
+        elif row.state is TaskState.RETRYING:
+            assert (row.path, "retry", row.attempt) in world.db.timers
+        elif row.state is TaskState.WAITING:
+            node = world.graph.node(row.path)
+            if node.type is NodeType.WAIT:
+                assert (row.path, "wait", row.attempt) in world.db.timers
+            elif node.timeouts.total_ms is not None:
+                assert (row.path, "event_timeout", row.attempt) in world.db.timers
+        elif row.state is TaskState.PENDING:
+            assert world.run.epoch > 1
+    if world.run.is_stopping:
+        assert {row.state for row in open_rows} == {TaskState.RUNNING}, "something may still start"
+        assert ("", "cancel_grace", 0) in world.db.timers
+
+
+def check_timers_mean_something(world: World) -> None:
+    """No timer is left behind by what it was for; a time-out of the queue may outlive a lease, which writes none."""
+    for path, kind, attempt in world.db.timers:
+        event = TimerFired(at=world.now, path=path, kind=kind, attempt=attempt)
+        row = world.db.tasks.get(path)
+        if kind == "queue_timeout" and row is not None and row.state is TaskState.RUNNING:
+            continue
+        assert timer_applies(world.run, row, event), f"the timer {path} {kind} {attempt} is left over"
+        node = world.graph.plan.nodes.get(path)
+        assert node is None or kind != "total_timeout" or node.timeouts.total_ms is not None
+
+
+def check_latest_event(world: World) -> None:
+    """Attempts are left only by what may leave them; nothing starts in a run that is stopping."""
+    grown = [action for action in world.actions() if isinstance(action, do.ScheduleRetry | do.ReapLease | do.RedoTask)]
+    for action in grown:
+        assert (action.path, world.task(action.path).attempt - 1) in world.db.attempts
+    for (path, number), left in world.db.attempts.items():
+        assert number < world.task(path).attempt
+        assert left.ended_at <= world.run.last_event_at
+    if world.run.is_stopping and not isinstance(world.history[-1].given[:1], do.FinishRun):
+        marked = [place for place, action in enumerate(world.actions()) if isinstance(action, do.MarkRun)]
+        after = world.actions()[marked[-1] :] if marked else world.actions()
+        assert not any(isinstance(action, do.DispatchTask | do.AwaitTask) for action in after)
+
+
+def check_every_edge_has_its_token(world: World) -> None:
+    """A run that ended without being stopped: each edge carries exactly one token, and no node is undecided."""
+    for path in world.graph.gathers:
+        row = world.db.tokens.get(path, TokenRow(path))
+        carried = row.live | row.dead | row.failed
+        assert carried == (1 << len(world.graph.incoming[path])) - 1, f"{path} lacks a token"
+
+
+def was_stopped(world: World) -> bool:
+    """Something cut the run short since it was started or reopened."""
+    run = world.run
+    return run.cancelling or run.failing or run.expired or run.finish_path is not None
+
+
+# --- replay
+
+
+def recorded(world: World) -> list[Recorded]:
+    """The history as it is stored."""
+    return [Recorded(seq=entry.seq, at=entry.at, actions=entry.actions) for entry in world.history]
+
+
+def replayed(world: World) -> State:
+    """The rows that the history gives."""
+
+    def payload_of(seq: int, action: Action) -> Document:
+        if isinstance(action, do.StorePayload):
+            return world.db.payloads[action.path, action.attempt, action.role]
+        return world.db.signals[seq].payload
+
+    return replay(world.graph, recorded(world), payload_of)
+
+
+def check_replay(world: World) -> None:
+    """Applying the history again gives the same rows; what a lease writes on its own apart."""
+    state = replayed(world)
+    assert state.run == world.run
+    assert state.tasks.keys() == world.db.tasks.keys()
+    for path, row in world.db.tasks.items():
+        again = state.tasks[path]
+        assert again is not None
+        assert _without_lease(again, row) == _without_lease(row, row), path
+    assert {path: row for path, row in state.tokens.items() if row} == world.db.tokens
+    assert state.payloads == world.db.payloads
+    assert {key: left for key, left in state.attempts.items() if left} == world.db.attempts
+    untaken = sorted(row.seq for rows in state.signals.values() for row in rows)
+    assert untaken == sorted(seq for seq, row in world.db.signals.items() if row.taken_by is None)
+    taken = {
+        action.seq: action.path for entry in world.history for action in entry.given if isinstance(action, do.TakeSignal)
+    }
+    assert taken == {seq: row.taken_by for seq, row in world.db.signals.items() if row.taken_by is not None}
+    meaningful = {key: at for key, at in world.db.timers.items() if key[1] != "queue_timeout"}
+    assert {key: at for key, at in _timers(world).items() if key[1] != "queue_timeout"} == meaningful
+
+
+def _without_lease(row: TaskRow, live: TaskRow) -> TaskRow:
+    bare = replace(
+        row, lease_owner=None, lease_expires_at=None, grant_key=None, attempt_expires_at=None, sweep_at=None
+    )
+    if live.state is TaskState.RUNNING:  # leased, which no event has told yet
+        bare = replace(bare, state=TaskState.READY, owner=None, leased_at=None, started_at=None)
+    return bare
+
+
+def _timers(world: World) -> dict[TimerKey, object]:
+    timers: dict[TimerKey, object] = {}
+    for entry in world.history:
+        for action in entry.given:
+            if isinstance(action, do.ScheduleTimer):
+                timers[action.path, action.kind, action.attempt] = action.due_at
+            elif isinstance(action, do.CancelTimer):
+                timers.pop((action.path, action.kind, action.attempt), None)
+            elif isinstance(action, do.FinishRun):
+                timers.clear()
+    return timers
+
+
+__all__ = ["OPEN_TASK_STATES", "Graph", "check", "check_every_edge_has_its_token", "check_replay", "was_stopped"]

@@ -1,0 +1,198 @@
+"""Random plays: what workers, timers, users and a bad network may do next, chosen by numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headway.coordinator.core.admission import Answer
+from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.plan import FailureClass
+from headway.coordinator.core.refusals import Refusal
+from tests.core.generated import ERRORS, SIGNALS, Choices
+from tests.core.simulator import World
+
+OWNERS = ("worker", "other")
+
+
+class Player:
+    """Plays a world by chance."""
+
+    def __init__(self, world: World, chance: Choices, *, calm: bool = False) -> None:
+        self.world = world
+        self.chance = chance
+        self.calm = calm  # nothing but work, time-outs aside: no user, no loss
+
+    def play(self) -> None:
+        """One thing happens."""
+        world, chance = self.world, self.chance
+        world.chance = chance.whole(0, 99) / 100
+        world.share = self._seldom()
+        world.advance(milliseconds=chance.of((0, 0, 1, 50, 300)))
+        plays: list[tuple[int, Callable[[], object]]] = [(8, self.lease), (8, self.report)]
+        if not self.calm:
+            plays += [
+                (2, self.lose), (2, self.renew), (2, self.stale_report), (1, self.lease_again), (1, self.early_reaper),
+                (2, self.timer), (2, self.signal), (1, self.cancel),
+            ]  # fmt: skip
+        else:
+            plays += [(3, self.timer)]
+        chance.of([play for weight, play in plays for _ in range(weight)])()
+
+    def _seldom(self) -> bool:
+        return self.chance.of((False, False, True))
+
+    def finish(self, limit: int = 400) -> None:
+        """Drive everything to its end: leases, reports, timers in time, and a signal where only one can help."""
+        world = self.world
+        world.share = False
+        for _ in range(limit):
+            if world.run.is_final:
+                return
+            if world.running():
+                self.report_one(self.chance.of(world.running()))
+            elif world.ready():
+                world.lease(self.chance.of(world.ready()))
+            elif world.db.timers and not (world.waiting() and self._seldom()):
+                world.fire(world.next_timer())
+            elif world.waiting():
+                path = self.chance.of(world.waiting())
+                world.signal(world.graph.node(path).event or "none")
+            else:
+                raise AssertionError(f"the run hangs: {world.states()}")
+        raise AssertionError(f"the run does not end: {world.states()}")
+
+    # --- workers
+
+    def lease(self) -> None:
+        if ready := self.world.ready():
+            answer = self.world.lease(self.chance.of(ready), owner=self.chance.of(OWNERS))
+            assert answer in (Answer.GRANTED, Answer.RUN_CLOSED)
+
+    def report(self) -> None:
+        if running := self.world.running():
+            self.report_one(self.chance.of(running))
+
+    def report_one(self, path: str) -> None:
+        """The holder reports; it counts."""
+        world = self.world
+        owner = world.task(path).lease_owner or ""
+        before = world.task(path).attempt
+        answer = self._report(path, before, owner)
+        assert answer is Answer.ACCEPTED
+        if self._seldom():  # the answer is lost: it reports again
+            seq = world.run.seq
+            assert self._report(path, before, owner) is Answer.DUPLICATE
+            assert world.run.seq == seq
+
+    def _report(self, path: str, attempt: int, owner: str) -> Answer:
+        world, chance = self.world, self.chance
+        match chance.of(("succeed", "succeed", "succeed", "fail", "fail", "final", "stopped", "release")):
+            case "succeed":
+                output = chance.of((None, {"n": 1}, [1]))
+                return world.succeed(path, output, attempt=attempt, owner=owner)
+            case "fail" | "final" as how:
+                failure_class = chance.of((FailureClass.EXEC_FAILED, FailureClass.VERDICT_FAIL))
+                return world.fail(
+                    path,
+                    chance.of(ERRORS),
+                    final=how == "final",
+                    failure_class=failure_class,
+                    attempt=attempt,
+                    owner=owner,
+                )
+            case "stopped":
+                return world.stopped(path, attempt=attempt, owner=owner)
+            case _:
+                return world.release(path, attempt=attempt, owner=owner)
+
+    def stale_report(self) -> None:
+        """A report of an attempt that is over, or from somebody who does not hold it."""
+        world = self.world
+        if not world.db.tasks:
+            return
+        path = self.chance.of(sorted(world.db.tasks))
+        row, seq = world.task(path), world.run.seq
+        attempt = self.chance.whole(1, row.attempt)
+        if attempt == row.attempt and row.state is TaskState.RUNNING:
+            answer = self._report(path, attempt, "nobody")
+            assert answer is Answer.LEASE_LOST
+        else:
+            answer = self._report(path, attempt, self.chance.of(OWNERS))
+            assert answer is not Answer.ACCEPTED
+        assert world.run.seq == seq
+
+    def lease_again(self) -> None:
+        """A second delivery of what is held, or of an old attempt."""
+        world = self.world
+        if running := world.running():
+            row = world.task(self.chance.of(running))
+            expires_at = row.lease_expires_at
+            assert world.lease(row.path) is Answer.HELD
+            assert world.lease(row.path, grant_key=row.grant_key) is Answer.GRANTED
+            assert world.task(row.path).lease_expires_at == expires_at
+            if row.attempt > 1:
+                assert world.lease(row.path, attempt=row.attempt - 1) is Answer.STALE_ATTEMPT
+
+    def renew(self) -> None:
+        if running := self.world.running():
+            row = self.world.task(self.chance.of(running))
+            answer, cancel = self.world.renew(row.path, owner=row.lease_owner or "")
+            assert answer is Answer.RENEWED
+            assert cancel == self.world.run.is_stopping
+            assert self.world.renew(row.path, owner="nobody") == (Answer.LEASE_LOST, False)
+
+    def lose(self) -> None:
+        if running := self.world.running():
+            self.world.lose(self.chance.of(running))
+
+    def early_reaper(self) -> None:
+        """The reaper is told of a lease that has been renewed meanwhile."""
+        for path in self.world.running():
+            expires_at = self.world.task(path).lease_expires_at
+            if expires_at is not None and expires_at > self.world._event_time():
+                seq = self.world.run.seq
+                assert not self.world.expire(path)
+                assert self.world.run.seq == seq
+
+    # --- timers and users
+
+    def timer(self) -> None:
+        """A timer that is due, in any order; or time passes until one is."""
+        world = self.world
+        if due := world.due():
+            world.fire(self.chance.of(due))
+        elif world.db.timers and self.chance.of((True, False)):
+            world.fire(world.next_timer())
+
+    def signal(self) -> None:
+        try:
+            self.world.signal(self.chance.of(SIGNALS), {"by": "somebody"})
+        except Refusal as refusal:
+            assert refusal.reason == "RUN_CLOSED"
+            assert self.world.run.is_final
+
+    def cancel(self) -> None:
+        try:
+            self.world.cancel(grace_ms=self.chance.of((0, 500)))
+        except Refusal as refusal:
+            assert refusal.reason == "RUN_CLOSED"
+            assert self.world.run.is_final
+
+    def retry(self) -> bool:
+        """Retry the finished run, dry at first. False: refused."""
+        world, chance = self.world, self.chance
+        chosen: tuple[str, ...] = ()
+        if world.db.tasks and chance.of((True, False)):
+            chosen = tuple({chance.of(sorted(world.db.tasks)) for _ in range(chance.whole(1, 2))})
+        try:
+            foreseen = world.dry_run(*chosen)
+        except Refusal as refusal:
+            assert refusal.reason in ("NOTHING_TO_RETRY", "NODE_NOT_REACHED")
+            return False
+        before = {path: (row.state, row.attempt, row.generation) for path, row in world.db.tasks.items()}
+        opened = world.retry(*chosen, render_inputs=self._seldom())
+        assert (opened.chosen, opened.reset, opened.kept) == (foreseen.starts, foreseen.reset, foreseen.kept)
+        for path in foreseen.kept:
+            row = world.task(path)
+            assert (row.state, row.attempt, row.generation) == before[path], f"{path} was to stay as it is"
+        return True

@@ -1,0 +1,85 @@
+"""Any run: random workflows, played at random. After every step everything that may never break is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from headway.coordinator.core.graph import Graph
+from tests.core import invariants
+from tests.core.generated import INPUT, Choices, Drawn, Seeded, workflow, workflows
+from tests.core.plays import Player
+from tests.core.simulator import World
+
+MANY = settings(
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def begin(world: World) -> World:
+    world.watchers.append(invariants.check)
+    return world.start(INPUT)
+
+
+def look_at_the_end(world: World) -> None:
+    assert world.run.is_final
+    invariants.check_replay(world)
+    if not invariants.was_stopped(world):
+        invariants.check_every_edge_has_its_token(world)
+
+
+def anything(world: World, choices: Choices) -> None:
+    """Workers, losses, stale messages, timers, signals and users in any order; then to the end."""
+    player = Player(world, choices)
+    for _ in range(choices.whole(0, 40)):
+        player.play()
+    invariants.check_replay(world)
+    player.finish()
+    look_at_the_end(world)
+
+
+def over_and_over(world: World, choices: Choices) -> None:
+    """A run that is retried whenever it has ended."""
+    player = Player(world, choices)
+    for _ in range(choices.whole(0, 20)):
+        player.play()
+    player.finish()
+    for _ in range(3):
+        if not player.retry():
+            break
+        invariants.check_replay(world)
+        for _ in range(choices.whole(0, 10)):
+            player.play()
+        player.finish()
+        look_at_the_end(world)
+
+
+def calm_and_over(world: World, choices: Choices) -> None:
+    """Nothing but work and retries: the run is never cut short by its failures."""
+    player = Player(world, choices, calm=True)
+    player.finish()
+    look_at_the_end(world)
+    for _ in range(3):
+        if not player.retry():
+            break
+        player.finish()
+        look_at_the_end(world)
+
+
+SCENARIOS: Mapping[str, Callable[[World, Choices], None]] = {
+    "anything": anything,
+    "over_and_over": over_and_over,
+    "calm_and_over": calm_and_over,
+}
+SIMPLE = ("calm_and_over",)
+
+
+@settings(MANY, max_examples=100)
+@given(workflows(), st.integers(0, 2**32))
+def test_whatever_happens_nothing_breaks_and_the_run_ends(graph: Graph, seed: int) -> None:
+    anything(begin(World(graph)), Seeded(seed))

@@ -1,0 +1,172 @@
+"""Whatever dies, every run makes headway: kill -9 of each service under 200 runs, then of the servers too.
+
+The servers are always embedded ones of the test's own, because they are killed as well.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+import redis.asyncio
+
+from headway.cli.stack import Shape, Stack
+from headway.client import Client, RunState
+from tests.e2e.notes import Interval, overlaps, read_intervals
+
+RUNS = 200
+PATIENCE = 120.0  # seconds until a run counts as stuck
+SOURCE = Path(__file__).with_name("stubborn.yaml")
+SERVICES = ("worker-1", "coordinator-1", "relay-1", "timers-1")
+pytestmark = pytest.mark.timeout(280)
+
+
+@pytest.fixture
+async def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stack]:
+    monkeypatch.delenv("HEADWAY_DATABASE_URL", raising=False)
+    monkeypatch.delenv("HEADWAY_REDIS_URL", raising=False)
+    shape = Shape(
+        port=0,
+        coordinators=2,
+        workers=2,
+        modules=("tests.e2e.stubborn",),
+        queues=("stubborn",),
+        environment={
+            "STUBBORN_NOTES": str(tmp_path / "notes.jsonl"),
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "HEADWAY_LOG_LEVEL": "warning",
+            "HEADWAY_WORKER_CLAIM_IDLE": "2s",
+        },
+    )
+    async with Stack(tmp_path / "data", shape) as running:
+        yield running
+
+
+async def _start_runs(client: Client, prefix: str) -> list[str]:
+    await client.deploy(SOURCE.read_text(encoding="utf-8"))
+    gate = asyncio.Semaphore(20)
+
+    async def start(number: int) -> str:
+        async with gate:
+            return (await client.start("stubborn", {"count": 0}, key=f"{prefix}-{number}")).run_id
+
+    return list(await asyncio.gather(*(start(number) for number in range(RUNS))))
+
+
+async def _outcomes(stack: Stack, client: Client, runs: list[str]) -> Counter[tuple[RunState, object]]:
+    gate = asyncio.Semaphore(20)
+
+    async def wait(run_id: str) -> tuple[RunState, object]:
+        async with gate:
+            outcome = await client.wait(run_id)
+        return outcome.state, outcome.output
+
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return Counter(await asyncio.gather(*(wait(run_id) for run_id in runs)))
+    except TimeoutError:
+        pytest.fail(f"not every run ended within {PATIENCE} s; still open: {await _open_tasks(stack)}")
+
+
+async def _open_tasks(stack: Stack) -> list[dict[str, object]]:
+    connection = await asyncpg.connect(stack.database_url)
+    try:
+        rows = await connection.fetch(
+            "SELECT run_id::text, path, state, attempt, owner, ready_at - now() AS ready, sweep_at - now() AS sweep,"
+            " lease_expires_at - now() AS lease, due_at - now() AS due FROM tasks"
+            " WHERE state NOT IN ('succeeded', 'failed', 'cancelled') LIMIT 10"
+        )
+    finally:
+        await connection.close()
+    return [dict(row) for row in rows]
+
+
+async def _unfinished(stack: Stack) -> int:
+    connection = await asyncpg.connect(stack.database_url)
+    try:
+        count: int = await connection.fetchval("SELECT count(*) FROM runs WHERE state = 'running'")
+    finally:
+        await connection.close()
+    return count
+
+
+async def _check_database(stack: Stack) -> None:
+    """Each run ended once; its history has no gap; nothing is left over."""
+    connection = await asyncpg.connect(stack.database_url)
+    try:
+        ends = await connection.fetch(
+            "SELECT run_id, count(*) FILTER (WHERE convert_from(actions, 'UTF8') LIKE '%\"FinishRun\"%') AS ends,"
+            " max(seq) - count(*) AS gaps FROM run_events GROUP BY run_id"
+        )
+        open_tasks = await connection.fetchval(
+            "SELECT count(*) FROM tasks WHERE state NOT IN ('succeeded', 'failed', 'cancelled')"
+        )
+        timers = await connection.fetchval("SELECT count(*) FROM timers")
+    finally:
+        await connection.close()
+    assert {(row["ends"], row["gaps"]) for row in ends} == {(1, 0)}
+    assert (len(ends), open_tasks, timers) == (RUNS, 0, 0)
+
+
+def _intervals(stack: Stack) -> list[Interval]:
+    return read_intervals(Path(stack.environment["STUBBORN_NOTES"]))
+
+
+async def test_every_run_ends_once_when_each_service_is_killed_at_random_moments(stack: Stack) -> None:
+    chance = random.Random(20)  # noqa: S311 - moments, not secrets
+    async with Client(stack.address) as client:
+        runs = await _start_runs(client, "killed")
+        waiting = asyncio.create_task(_outcomes(stack, client, runs))
+        kills = 0
+
+        while kills < 12 and not waiting.done():
+            name = SERVICES[kills % len(SERVICES)]
+            await stack.kill(name)
+            await asyncio.sleep(chance.uniform(0, 0.3))  # how long it is away
+            await stack.start(name)
+            await asyncio.sleep(chance.uniform(0.2, 0.6))
+            kills += 1
+        outcomes = await waiting
+
+    assert outcomes == {(RunState.SUCCEEDED, 3): RUNS}
+    assert kills >= len(SERVICES)
+    await _check_database(stack)
+    assert overlaps(_intervals(stack)) == []
+
+
+async def test_every_run_ends_once_when_redis_is_flushed_and_postgresql_restarted(stack: Stack) -> None:
+    postgres, broker = stack.servers.postgres, stack.servers.redis
+    assert postgres is not None
+    assert broker is not None
+    async with Client(stack.address) as client:
+        runs = await _start_runs(client, "servers")
+        waiting = asyncio.create_task(_outcomes(stack, client, runs))
+
+        async with redis.asyncio.Redis.from_url(stack.redis_url) as connection:
+            await connection.flushall()
+        await stack.kill("coordinator-2")
+        await asyncio.to_thread(postgres.kill)
+        await asyncio.to_thread(postgres.restart)
+        await stack.start("coordinator-2")
+        unfinished = await _unfinished(stack)
+        async with redis.asyncio.Redis.from_url(stack.redis_url) as connection:
+            await connection.flushall()
+        outcomes = await waiting
+
+    assert outcomes == {(RunState.SUCCEEDED, 3): RUNS}
+    assert unfinished > 0
+    await _check_database(stack)
+    assert overlaps(_intervals(stack)) == []
+
+
+def test_an_overlap_would_be_seen() -> None:
+    one = Interval(task="t", attempt=1, worker=1, begin=0.0, end=2.0)
+    other = Interval(task="t", attempt=2, worker=2, begin=1.0, end=3.0)
+    later = Interval(task="t", attempt=3, worker=2, begin=3.5, end=4.0)
+
+    found = overlaps([later, one, other])
+
+    assert found == [(one, other)]
