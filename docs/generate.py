@@ -10,7 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from headway.cli import reference
 from headway.coordinator.core import machines
+from headway.coordinator.core.compiler.reference import fill
 from headway.coordinator.engine import deciding
 from headway.runtime import settings
 
@@ -79,8 +81,15 @@ def _loop() -> str:
     return "\n```text" + documented.partition("short:\n")[2].replace("\n    ", "\n").rstrip() + "\n```\n\n"
 
 
+def language_page() -> str:
+    """docs/language.md, with its tables made anew from the tables of the language."""
+    return fill((DOCS / "language.md").read_text(encoding="utf-8"))
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "architecture.md": architecture_page,
+    "cli.md": reference.page,
+    "language.md": language_page,
     "settings.md": settings_page,
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from google.rpc import error_details_pb2
 
 from headway.api.definitions.v1 import definitions_pb2
 from tests.cli.conftest import CommandLine
@@ -159,7 +160,17 @@ async def test_a_fault_that_only_deploying_finds_is_printed_like_the_others(
         Refusal(
             reason="DEFINITION_FAULTY",
             code=grpc.StatusCode.INVALID_ARGUMENT,
-            details=(definitions_pb2.CheckResponse(faults=[FAULT]),),
+            details=(
+                error_details_pb2.BadRequest(
+                    field_violations=[
+                        error_details_pb2.BadRequest.FieldViolation(
+                            field="3:7",
+                            reason="unknown_node",
+                            description="no node `c` — add it, or mend the edge",
+                        )
+                    ]
+                ),
+            ),
         ),
     )
 

@@ -94,34 +94,46 @@ async def test_a_status_without_details_raises_a_refusal_named_after_its_code(
         await client.get("r1")
 
 
-async def test_a_faulty_definition_carries_its_faults_in_full(client: Client, coordinator: ScriptedCoordinator) -> None:
-    coordinator.script(
-        "definitions.Deploy",
-        Refusal(
-            reason="DEFINITION_FAULTY",
-            code=grpc.StatusCode.INVALID_ARGUMENT,
-            details=(error_details_pb2.BadRequest(), definitions_pb2.CheckResponse(faults=[FAULT])),
+FAULTY = Refusal(
+    reason="DEFINITION_FAULTY",
+    code=grpc.StatusCode.INVALID_ARGUMENT,
+    details=(
+        error_details_pb2.BadRequest(
+            field_violations=[
+                error_details_pb2.BadRequest.FieldViolation(
+                    field="3:7", reason="unknown_node", description="no node `c` — add it"
+                )
+            ]
         ),
-    )
+    ),
+)
+
+
+async def test_a_faulty_definition_carries_all_its_faults_and_warnings(
+    client: Client, coordinator: ScriptedCoordinator
+) -> None:
+    warning = definitions_pb2.Fault(line=9, column=1, code="unused", message="never used", warning=True)
+    coordinator.script("definitions.Deploy", FAULTY)
+    coordinator.script("definitions.Check", definitions_pb2.CheckResponse(faults=[FAULT, FAULT, warning]))
 
     with pytest.raises(DefinitionFaulty) as raised:
         await client.deploy("nodes: {}")
 
+    fault = Fault(line=3, column=7, code="unknown_node", message="no node `c`", remedy="add it", warning=False)
     assert raised.value.faults == (
-        Fault(line=3, column=7, code="unknown_node", message="no node `c`", remedy="add it", warning=False),
+        fault,
+        fault,
+        Fault(line=9, column=1, code="unused", message="never used", remedy="", warning=True),
     )
+    assert coordinator.requests["definitions.Check"][0].source == "nodes: {}"
 
 
-async def test_a_faulty_definition_is_read_from_a_bad_request_alone(
-    client: Client, coordinator: ScriptedCoordinator
+@pytest.mark.parametrize("check", [definitions_pb2.CheckResponse(workflow="w"), Refusal(reason="NOT_TODAY")])
+async def test_a_faulty_definition_names_its_first_faults_where_a_check_does_not(
+    check: definitions_pb2.CheckResponse | Refusal, client: Client, coordinator: ScriptedCoordinator
 ) -> None:
-    violation = error_details_pb2.BadRequest.FieldViolation(
-        field="source:3:7", reason="UNKNOWN_NODE", description="no node `c` — add it"
-    )
-    coordinator.script(
-        "definitions.Deploy",
-        Refusal(reason="DEFINITION_FAULTY", details=(error_details_pb2.BadRequest(field_violations=[violation]),)),
-    )
+    coordinator.script("definitions.Deploy", FAULTY)
+    coordinator.script("definitions.Check", check)
 
     with pytest.raises(DefinitionFaulty) as raised:
         await client.deploy("nodes: {}")

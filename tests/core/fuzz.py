@@ -40,10 +40,10 @@ def main() -> int:
                             print(f"      {action}")
                     traceback.print_exc()
                     return 1
-                message = re.sub(r"\b[a-h]_[a-z_]+|\d+", "…", str(error).splitlines()[0])
+                message = re.sub(r"\b[a-h]_[a-z_]+|\d+", "…", f"{error}\n".splitlines()[0])
                 kind = f"{name}: {type(error).__name__}: {message[:100]}"
                 if kind not in kinds:
-                    print(f"seed {seed} {kind}", flush=True)
+                    print(f"--first {seed} --nodes {most} {kind}", flush=True)
                 kinds[kind] = kinds.get(kind, 0) + 1
     for kind, count in sorted(kinds.items()):
         print(count, kind)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from headway.coordinator.core.graph import Graph
 from tests.core import invariants
 from tests.core.generated import INPUT, Choices, Drawn, Seeded, workflow, workflows
+from tests.core.oracle import check_against_the_rules
 from tests.core.plays import Player
 from tests.core.simulator import World
 
@@ -31,6 +32,7 @@ def look_at_the_end(world: World) -> None:
     invariants.check_replay(world)
     if not invariants.was_stopped(world):
         invariants.check_every_edge_has_its_token(world)
+        check_against_the_rules(world)
 
 
 def anything(world: World, choices: Choices) -> None:

@@ -159,14 +159,15 @@ def test_maps_are_gone_through_in_the_order_of_their_keys_in_every_process() -> 
     program = (
         "from headway.coordinator.core.cel import compile_expression as c;"
         "e = {'input': {k: 1 for k in 'zqxabc'}};"
-        "print(c('input.map(k, k)').evaluate(e), c('{\"z\": 1, \"a\": 2}.map(k, k)').evaluate(e), c('input').evaluate(e))"
+        "print(c('input.map(k, k)').evaluate(e), c('{\"z\": 1, \"a\": 2}.map(k, k)').evaluate(e),"
+        " c('input').evaluate(e))"
     )
 
-    outputs = {subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout for _ in range(4)}
-
-    assert outputs == {
-        b"['a', 'b', 'c', 'q', 'x', 'z'] ['a', 'z'] {'a': 1, 'b': 1, 'c': 1, 'q': 1, 'x': 1, 'z': 1}\n"
+    outputs = {
+        subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout for _ in range(4)
     }
+
+    assert outputs == {b"['a', 'b', 'c', 'q', 'x', 'z'] ['a', 'z'] {'a': 1, 'b': 1, 'c': 1, 'q': 1, 'x': 1, 'z': 1}\n"}
 
 
 def test_instants_and_durations_become_text() -> None:
@@ -183,7 +184,9 @@ def test_lists_of_instants_can_be_gone_through() -> None:
 
 
 def test_references_are_the_longest_paths_outside_texts_and_own_variables() -> None:
-    found = references('has(input.a.b) && input["order-id"].c[0].d > "input.q".size() + input.l.map(input, input.z).size()')
+    found = references(
+        'has(input.a.b) && input["order-id"].c[0].d > "input.q".size() + input.l.map(input, input.z).size()'
+    )
 
     assert found.reads == (("input", "l"), ("input", "order-id", "c"))
     assert found.tests == (("input", "a", "b"),)
@@ -251,7 +254,7 @@ def test_deep_values_are_refused() -> None:
         ("input.all(a, " + " && ".join(["input + input != []"] * 18) + ")", list(range(178))),
         ("input.all(a, " + " && ".join(["input + input != []"] * 2) + ")", list(range(1_000))),
         ("input.all(a, input.all(b, " + " && ".join(["input + input != []"] * 15) + "))", list(range(44))),
-        ("input.map(a, input.map(b, a + b)).size()", list(range(100))),
+        ("input.map(a, input.map(b, a + b)).size()", list(range(99))),
         ("input.filter(a, a in input).map(a, a in input).size()", list(range(1_000))),
         ('input.all(a, a.matches("(a*)*b") || true)', ["a" * 16] * 1_000),
     ],
@@ -267,7 +270,7 @@ def test_nobody_can_make_an_evaluation_take_long(source: str, value: object) -> 
 def test_the_more_is_computed_for_each_item_the_shorter_a_list_may_be() -> None:
     assert limits.longest_list(1, 5) == 1_000
     assert limits.longest_list(1, 20) == 500
-    assert limits.longest_list(2, 10) == 100
+    assert limits.longest_list(2, 10) == 99
     assert limits.longest_list(2, 40) == 50
     assert limits.longest_list(0, 0) is None
 
@@ -303,12 +306,16 @@ def test_threads_share_expressions() -> None:
 
 
 PIECES = st.sampled_from(
-    ["input", ".a", '["k"]', "[0]", "(", ")", "{", "}", "[", "]", " + ", " / ", " % ", " ? ", " : ", "1", "2.5", "1u", "'x'"]
-    + ["has(", ".map(x, ", ".all(x, ", "x", " && ", " || ", "!", "-", " == ", " < ", " in ", ",", "null", "true", "\\", '"']
-    + ["duration('1s')", "timestamp(", "b'\\xff'", "r'\\'", "\x00", "\ud800", "\U0001f600", "$", "`", "?", "@", "//", "\n"]
+    [
+        *("input", ".a", '["k"]', "[0]", "x", "1", "2.5", "1u", "'x'", "null", "true", "b'\\xff'", "r'\\'"),
+        *("(", ")", "{", "}", "[", "]", ",", " ? ", " : ", " + ", " / ", " % ", "-", "!"),
+        *(" && ", " || ", " == ", " < ", " in ", "has(", ".map(x, ", ".all(x, ", "duration('1s')", "timestamp("),
+        *("\\", '"', "$", "`", "@", "//", "\0", "\ud800", "\U0001f600", "\n", " "),
+    ]
 )
+TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)
 JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "k", "x"]), inner, max_size=3),
     max_leaves=8,
 )
@@ -342,6 +349,11 @@ def test_json_passes_through_unchanged_but_for_large_integers(value: object) -> 
     result = evaluate("input", input=value)
 
     assert result == as_bound(value)
+
+
+def test_a_text_with_a_nul_character_is_refused_because_the_evaluator_would_cut_it() -> None:
+    with pytest.raises(ExpressionError, match="NUL"):
+        evaluate("input", input="a\0b")
 
 
 def as_bound(value: Any) -> Any:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -12,9 +15,10 @@ from redis.asyncio import Redis
 
 from headway.api.outbox.v1 import outbox_pb2
 from headway.relay.broker import EPOCH_KEY, QUEUES_KEY, SWEEPER_KEY, Broker
-from headway.relay.coordinator import Coordinator, connect_coordinator
+from headway.relay.coordinator import Coordinator
 from headway.relay.loss import ProgressSweep
-from headway.relay.messages import stream_of
+from headway.runtime.channels import open_channel
+from headway.runtime.queues import stream_of
 from headway.relay.publishing import Lags
 from headway.relay.store import Outbox, close_pool, connect_pool
 from headway.relay.telemetry import Telemetry
@@ -33,13 +37,13 @@ async def test_a_new_broker_is_swept_once_and_then_marked(world: World) -> None:
     assert world.coordinator.losses == 1
 
 
-async def test_a_flushed_broker_is_swept_while_more_remains_and_only_then_marked(world: World) -> None:
+async def test_a_flushed_broker_is_swept_page_by_page_and_only_then_marked(world: World) -> None:
     marked_while_sweeping: list[Any] = []
+    pages = {"": "a", "a": "b", "b": "c", "c": ""}
 
     async def sweep(request: outbox_pb2.SweepRequest) -> outbox_pb2.SweepResponse:
-        del request
         marked_while_sweeping.append(await world.redis.get(EPOCH_KEY))
-        return outbox_pb2.SweepResponse(dispatched=10, more=world.coordinator.losses < 4)
+        return outbox_pb2.SweepResponse(dispatched=10, cursor=pages[request.cursor])
 
     async with world.relay():
         await until(lambda: world.redis.get(EPOCH_KEY), "the marker is set")
@@ -48,7 +52,9 @@ async def test_a_flushed_broker_is_swept_while_more_remains_and_only_then_marked
         await world.redis.flushall()
         await until(lambda: world.redis.get(EPOCH_KEY), "the marker is set again")
 
-    assert world.coordinator.losses == 4
+    assert [(request.broker_lost, request.cursor) for request in world.coordinator.swept] == [
+        (True, ""), (True, "a"), (True, "b"), (True, "c")
+    ]  # fmt: skip
     assert marked_while_sweeping == [None] * 4
 
 
@@ -58,7 +64,7 @@ async def test_a_crash_between_sweep_and_marker_sweeps_again(world: World) -> No
     async def sweep(request: outbox_pb2.SweepRequest) -> outbox_pb2.SweepResponse:
         del request
         if world.coordinator.losses == 1:
-            return outbox_pb2.SweepResponse(dispatched=1, more=True)
+            return outbox_pb2.SweepResponse(dispatched=1, cursor="a")
         swept.set()
         await forever.wait()
         return outbox_pb2.SweepResponse()
@@ -74,7 +80,7 @@ async def test_a_crash_between_sweep_and_marker_sweeps_again(world: World) -> No
         await world.redis.pexpire(SWEEPER_KEY, 1)  # time passes: the dead relay's claim lapses
         await until(lambda: world.redis.get(EPOCH_KEY), "another relay has swept and set the marker")
 
-    assert world.coordinator.losses == 3
+    assert [request.cursor for request in world.coordinator.swept] == ["", "a", ""]
 
 
 async def test_a_second_loss_during_the_sweep_is_swept_too(world: World) -> None:
@@ -114,12 +120,12 @@ async def test_a_coordinator_that_is_down_delays_the_sweep_and_nothing_else(worl
     assert world.coordinator.losses >= 1
 
 
-async def test_a_queue_whose_entries_were_all_delivered_is_reported_with_age_zero(world: World) -> None:
+async def test_a_queue_whose_entries_were_all_delivered_is_reported_with_no_age_but_the_measure_s(world: World) -> None:
     async with world.relay(sweep_interval=OFTEN):
         await world.dispatch(3)
         await until(world.outbox_is_empty, "published")
         await world.redis.xreadgroup("workers", "dead", {STREAM: ">"})
-        await until(lambda: _latest_age(world) == 0.0, "all is delivered, though pending")
+        await until(lambda: _age_below(world, 1.0), "all is delivered, though pending")
 
     (progress,) = world.coordinator.swept[-1].queues
     assert (progress.namespace, progress.queue) == ("default", "work")
@@ -169,38 +175,49 @@ async def test_a_broker_without_marker_and_an_outbox_that_is_behind_say_nothing_
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.redis.sadd(QUEUES_KEY, "default/work")
-    pool = await connect_pool(world.database_url, 1)
-    progress = ProgressSweep(
-        broker=Broker(world.redis),
-        outbox=Outbox(pool),
-        coordinator=Coordinator(connect_coordinator(world.coordinator.address)),
-        lags=Lags(),
-        telemetry=Telemetry(tracing=False),
-        interval=1.0,
-    )
-    try:
+    async with progress_sweep(world) as progress:
         assert await progress.delivered_ages() == {}
         await world.redis.set(EPOCH_KEY, "1")
         assert await progress.delivered_ages() == {"default/work": 0.0}
         monkeypatch.setattr("headway.relay.loss.MOST_UNPUBLISHED", 3)
         await world.dispatch(3)
         assert await progress.delivered_ages() == {}
-    finally:
-        await close_pool(pool)
 
 
-async def test_while_more_is_lost_the_sweep_goes_on_at_once(world: World) -> None:
-    world.coordinator.sweep = lambda request: outbox_pb2.SweepResponse(
-        dispatched=1, more=not request.broker_lost and len(world.coordinator.swept) < 6
-    )
-    async with world.relay():
-        await until(lambda: world.redis.get(EPOCH_KEY), "the marker is set")
-    async with world.relay(sweep_interval=timedelta(seconds=20)):
-        await world.dispatch()
-        await until(world.outbox_is_empty, "published")
-        await world.redis.delete("headway:{broker}:sweep_turn")
-    async with world.relay(sweep_interval=timedelta(seconds=20)):
-        await until(lambda: len(world.coordinator.swept) >= 6, "one turn has swept several times")
+async def test_one_turn_tells_the_progress_of_all_queues_page_by_page_and_the_measure_ages(world: World) -> None:
+    pages = {"": "a", "a": "b", "b": ""}
+    now = 100.0
+
+    def sweep(request: outbox_pb2.SweepRequest) -> outbox_pb2.SweepResponse:
+        nonlocal now
+        now += 10.0
+        return outbox_pb2.SweepResponse(dispatched=1, cursor=pages[request.cursor])
+
+    world.coordinator.sweep = sweep
+    await world.redis.set(EPOCH_KEY, "1")
+    await world.redis.sadd(QUEUES_KEY, "default/one", "default/two")
+    async with progress_sweep(world, clock=lambda: now) as progress:
+        await progress.step()
+        await progress.step()  # this turn is taken
+
+    assert [request.cursor for request in world.coordinator.swept] == ["", "a", "b"]
+    assert [
+        [(queue.queue, queue.delivered_age.ToSeconds()) for queue in request.queues]
+        for request in world.coordinator.swept
+    ] == [[("one", age), ("two", age)] for age in (0, 10, 20)]
+
+
+async def test_many_queues_are_told_in_several_calls(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.relay.loss.MOST_QUEUES", 2)
+    world.coordinator.sweep = lambda request: outbox_pb2.SweepResponse(cursor="" if request.cursor else "a")
+    await world.redis.set(EPOCH_KEY, "1")
+    await world.redis.sadd(QUEUES_KEY, *(f"default/{name}" for name in "abc"))
+    async with progress_sweep(world) as progress:
+        await progress.step()
+
+    assert [([queue.queue for queue in request.queues], request.cursor) for request in world.coordinator.swept] == [
+        (["a", "b"], ""), (["a", "b"], "a"), (["c"], ""), (["c"], "a")
+    ]  # fmt: skip
 
 
 async def test_consumers_that_died_without_messages_are_pruned_and_no_others(world: World) -> None:
@@ -234,6 +251,29 @@ async def test_a_key_that_is_no_stream_is_left_out_of_the_measures(world: World)
     await world.redis.set(STREAM, "something else")
 
     assert await Broker(world.redis).undelivered_ages(["default/work", "default/other"]) == {"default/other": 0.0}
+
+
+@asynccontextmanager
+async def progress_sweep(world: World, clock: Callable[[], float] = time.monotonic) -> AsyncIterator[ProgressSweep]:
+    pool = await connect_pool(world.database_url, 1)
+    try:
+        async with open_channel(world.coordinator.address) as channel:
+            yield ProgressSweep(
+                broker=Broker(world.redis),
+                outbox=Outbox(pool),
+                coordinator=Coordinator(channel),
+                lags=Lags(),
+                telemetry=Telemetry(tracing=False),
+                interval=1000.0,
+                clock=clock,
+            )
+    finally:
+        await close_pool(pool)
+
+
+def _age_below(world: World, seconds: float) -> bool:
+    age = _latest_age(world)
+    return age is not None and age < seconds
 
 
 def _latest_age(world: World) -> float | None:

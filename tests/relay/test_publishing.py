@@ -11,7 +11,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from headway.relay.messages import stream_of
+from headway.runtime.queues import stream_of
 from tests.relay.world import World, until
 
 HOUR = timedelta(hours=1)
@@ -101,7 +101,7 @@ async def test_a_row_is_deleted_only_after_it_was_published(world: World) -> Non
 
 
 async def test_rows_that_can_never_be_published_do_not_hold_up_the_others(world: World) -> None:
-    poison = await world.dispatch(30, queue="")
+    poison = await world.dispatch(30, path="")
 
     async with world.relay(batch=10):
         good = await world.dispatch(25)

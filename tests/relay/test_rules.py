@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import re
-from datetime import timedelta
 from uuid import UUID
 
 import asyncpg
@@ -15,12 +13,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from headway.relay import store
-from headway.relay.messages import Dispatch, NotPublishableError, dispatch_fields, stream_of
-from headway.relay.parked import BatchSize, Parked
-from headway.relay.statements import load_statements
+from headway.relay.messages import Dispatch, NotPublishableError, dispatch_fields
 from headway.relay.telemetry import Telemetry
 from headway.relay.wakes import Wakes
-from headway.runtime.backoff import Backoff
 from tests.relay.world import World
 
 RUN = UUID("0190c5a8-0000-7000-8000-000000000001")
@@ -42,10 +37,6 @@ def row(**changes: object) -> Dispatch:
     return Dispatch(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def test_a_stream_s_key_has_a_hash_tag_of_namespace_and_queue() -> None:
-    assert stream_of("default/work") == "headway:{default/work}:dispatch"
-
-
 def test_a_task_id_names_the_run_and_the_path() -> None:
     assert dispatch_fields(row(), "")["task_id"] == f"{RUN.hex}:resize[12].crop"
 
@@ -54,45 +45,6 @@ def test_a_task_id_names_the_run_and_the_path() -> None:
 def test_a_dispatch_that_no_worker_could_read_is_refused(missing: str) -> None:
     with pytest.raises(NotPublishableError):
         dispatch_fields(row(**{missing: ""}), "")
-
-
-def test_what_fails_again_waits_longer_and_is_forgotten_when_it_succeeds() -> None:
-    now = 0.0
-    parked: Parked[str] = Parked(
-        backoff=Backoff(initial=timedelta(seconds=1)), chance=random.Random(3), clock=lambda: now
-    )
-
-    delays = [parked.park("a") for _ in range(40)]
-
-    assert max(delays[:1]) <= 1.0
-    assert max(delays) <= 30.0 and max(delays) > 10.0  # noqa: PT018 - one fact
-    assert parked.waiting() == ["a"]
-    now = 31.0
-    assert parked.waiting() == []
-    parked.forget("a")
-    assert parked.park("a") <= 1.0
-
-
-def test_what_is_set_aside_is_bounded() -> None:
-    parked: Parked[int] = Parked(
-        backoff=Backoff(initial=timedelta(hours=1), cap=timedelta(hours=1)),
-        chance=random.Random(1),
-        clock=lambda: 0.0,
-        most=3,
-    )
-
-    for key in range(10):
-        parked.park(key)
-
-    assert parked.waiting() == [7, 8, 9]
-
-
-def test_a_batch_shrinks_to_one_and_grows_to_its_most() -> None:
-    size = BatchSize(10)
-
-    sizes = [(size.shrink(), size.size)[1] for _ in range(5)] + [(size.grow(), size.size)[1] for _ in range(5)]
-
-    assert sizes == [5, 2, 1, 1, 1, 2, 4, 8, 10, 10]
 
 
 async def test_wakes_of_a_bucket_coalesce_and_a_bucket_is_in_one_hand_only() -> None:
@@ -130,13 +82,6 @@ async def test_closed_wakes_end_the_wait() -> None:
     wakes.close()
 
     assert await waiting is None
-
-
-def test_a_statement_that_is_missing_or_unused_fails_at_import() -> None:
-    with pytest.raises(LookupError):
-        load_statements("outbox.sql", "read_backlog")
-    with pytest.raises(LookupError):
-        load_statements("outbox.sql", *store._SQL, "one_more")
 
 
 async def test_every_statement_can_be_prepared_against_the_schema(world: World) -> None:

@@ -21,7 +21,7 @@ from redis.asyncio import Redis
 from headway.api.events.v1 import events_pb2, events_pb2_grpc
 from headway.api.outbox.v1 import outbox_pb2, outbox_pb2_grpc
 from headway.relay.__main__ import relay
-from headway.relay.messages import stream_of
+from headway.runtime.queues import stream_of
 from headway.relay.settings import RelaySettings
 
 MIGRATIONS = [
@@ -142,12 +142,13 @@ class World:
         *,
         bucket: int = 0,
         queue: str = "work",
+        path: str = "step",
         trace: str = "",
         notify: bool = True,
         age: float = 0.0,
     ) -> list[UUID]:
         """Write dispatches as the coordinator does: rows, then one NOTIFY, in one transaction."""
-        rows = [(bucket, time_ordered(), "dispatch", uuid4(), f"step_{i}", queue, trace, age) for i in range(count)]
+        rows = [(bucket, time_ordered(), "dispatch", uuid4(), path, queue, trace, age) for _ in range(count)]
         async with self.database.transaction():
             await self.database.executemany(
                 "INSERT INTO outbox (bucket, outbox_id, kind, run_id, namespace, path, attempt, queue, handler, trace,"

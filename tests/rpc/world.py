@@ -352,6 +352,15 @@ class World:
         finally:
             await connection.close()
 
+    @asynccontextmanager
+    async def watcher(self) -> AsyncIterator[World]:
+        """This world by a connection of its own, for while `database` is in a transaction."""
+        connection = await asyncpg.connect(self.url)
+        try:
+            yield World(self.url, connection, self.stack)
+        finally:
+            await connection.close()
+
     async def blocked(self) -> list[int]:
         """Backends of this database that wait for a lock."""
         records = await self.database.fetch(

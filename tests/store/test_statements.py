@@ -15,7 +15,6 @@ from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import FailureClass
 from headway.coordinator.core.rows import AttemptRow, RunRow, SignalRow, TaskRow, TokenRow
 from headway.coordinator.core.state import Changes, Key, State
-from headway.coordinator.store import statements
 from headway.coordinator.store.loading import Held, load, lock_runs, task_row
 from headway.coordinator.store.saving import EventRecord, Saving, save
 from headway.coordinator.store.statements import SQL
@@ -149,13 +148,6 @@ def test_every_statement_names_its_columns() -> None:
     texts = {name: text for name, text in SQL.items() if "SELECT *" in text}
 
     assert not texts
-
-
-def test_a_statement_that_is_there_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statements, "_FILES", ("runs", "runs"))
-
-    with pytest.raises(ValueError, match="is there twice"):
-        statements._load()
 
 
 @pytest.mark.parametrize("name", LOCKS)

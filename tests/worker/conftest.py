@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import redis
 
+from headway.runtime.queues import GROUP, stream_of
 from headway.worker import Registry, Worker, WorkerSettings
-from headway.worker._streams import GROUP, stream_of
 from tests.worker.scripted_coordinator import ScriptedCoordinator
 
 
@@ -56,15 +56,15 @@ class Bench:
             "namespace": "default",
             "trace": "",
         }
-        return self.redis.xadd(stream_of("default", queue), fields)
+        return self.redis.xadd(stream_of(f"default/{queue}"), fields)
 
     def left(self, queue: str = "default") -> int:
         """How many messages the queue holds, acknowledged ones not counted."""
-        return self.redis.xlen(stream_of("default", queue))
+        return self.redis.xlen(stream_of(f"default/{queue}"))
 
     def pending(self, queue: str = "default") -> int:
         """How many messages were delivered and not acknowledged."""
-        return self.redis.xpending(stream_of("default", queue), GROUP)["pending"]
+        return self.redis.xpending(stream_of(f"default/{queue}"), GROUP)["pending"]
 
     @asynccontextmanager
     async def worker(

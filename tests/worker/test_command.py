@@ -11,9 +11,9 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 
-from headway.worker import NothingToServe, Registry, Worker, run_worker
+from headway.runtime.settings import SettingsError, load
+from headway.worker import NothingToServe, Registry, Worker, WorkerSettings, run_worker
 from headway.worker._command import ModuleRefused, load_registry
-from headway.worker._coordinator import target_of
 from tests.worker.conftest import Bench, nothing
 from tests.worker.test_draining import start_process, until_logged
 
@@ -57,16 +57,25 @@ def test_a_worker_without_anything_to_serve_ends_with_two_and_says_so(capsys: py
     assert "nothing to serve" in capsys.readouterr().err
 
 
-def test_several_addresses_of_coordinators_are_one_target_of_their_kind() -> None:
-    assert target_of("coordinator:7710") == "coordinator:7710"
-    assert target_of("10.0.0.1:7710, localhost:7711") == "ipv4:10.0.0.1:7710,127.0.0.1:7711"
-    assert target_of("[::1]:7710,[::2]:7710") == "ipv6:[::1]:7710,[::2]:7710"
-    assert target_of("dns:///coordinator:7710") == "dns:///coordinator:7710"
-
-
 def test_an_unknown_built_in_handler_is_refused() -> None:
     with pytest.raises(ValueError, match="known are http, python"):
         Worker(builtins=["ftp"])
+
+
+@pytest.mark.parametrize("queue", ["", "a/b", "{a}", "Capital", "a b", "a" * 64])
+def test_a_queue_that_no_node_could_name_is_refused(queue: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="there can be no queue"):
+        Worker(queues=[queue])
+
+    assert run_worker(queues=[queue], builtins=["http"]) == 2
+    assert f"there can be no queue {queue!r}: its name matches [a-z0-9]" in capsys.readouterr().err
+
+
+def test_a_namespace_that_cannot_be_is_refused_wherever_it_comes_from() -> None:
+    with pytest.raises(ValueError, match="there can be no namespace 'a/b'"):
+        Worker(namespace="a/b")
+    with pytest.raises(SettingsError, match=r"HEADWAY_NAMESPACE='a/b': must match \[A-Za-z0-9"):
+        load(WorkerSettings, {"HEADWAY_NAMESPACE": "a/b", "HEADWAY_REDIS_URL": "redis://localhost"})
 
 
 async def test_a_worker_without_a_queue_is_refused(bench: Bench) -> None:

@@ -1,6 +1,6 @@
 """How runs, tasks and events are told to people. Pure: text in the answer, the present instant as an argument."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from rich.text import Text
@@ -104,22 +104,15 @@ def one_line(text: str) -> str:
     return f"{cut} …" if rest or len(first) > _LONGEST_FACT else cut
 
 
-def awaited(run: Run, tasks: Sequence[Task], signals: Mapping[str, str], now: datetime) -> list[str]:
-    """What an unfinished run waits for, one sentence for each task that it waits for.
-
-    Args:
-        run: The run.
-        tasks: Its tasks.
-        signals: The signal that each wait_for_event node waits for, by the node's id, as far as known.
-        now: The present instant.
-    """
+def awaited(run: Run, tasks: Sequence[Task], now: datetime) -> list[str]:
+    """What an unfinished run waits for, one sentence for each task that it waits for."""
     if run.state.is_final:
         return []
-    lines = [line for task in tasks for line in _awaited_by(task, signals.get(task.path, ""), now)]
+    lines = [line for task in tasks for line in _awaited_by(task, now)]
     return lines or ["its next decision: no task is open (if this stays, look at the coordinator's log)"]
 
 
-def _awaited_by(task: Task, signal: str, now: datetime) -> list[str]:
+def _awaited_by(task: Task, now: datetime) -> list[str]:
     match task.state:
         case TaskState.READY:
             since = _duration(task.created_at, None, now)
@@ -128,8 +121,7 @@ def _awaited_by(task: Task, signal: str, now: datetime) -> list[str]:
             what = f"worker {task.owner}, {_lease(task, now)}"
         case TaskState.WAITING:
             due = "" if task.due_at is None else f", until {instant(task.due_at)} ({_until(task.due_at, now)})"
-            event = f"signal {signal!r}" if signal else "a signal"
-            what = (event if task.type == "wait_for_event" else "its time") + due
+            what = (f"signal {task.waits_for!r}" if task.waits_for else "its time") + due
         case TaskState.RETRYING:
             due = "soon" if task.due_at is None else f"at {instant(task.due_at)} ({_until(task.due_at, now)})"
             error = "" if task.error is None else f"; last: {error_line(task.error)}"
@@ -141,13 +133,6 @@ def _awaited_by(task: Task, signal: str, now: datetime) -> list[str]:
         case TaskState.SUCCEEDED | TaskState.FAILED | TaskState.CANCELLED:
             return []
     return [f"{task.path}: {what}"]
-
-
-def signals_of(plan: Json) -> dict[str, str]:
-    """The signal that each wait_for_event node of a plan waits for, by the node's id."""
-    nodes = plan.get("nodes") if isinstance(plan, dict) else None
-    known = [node for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []
-    return {str(node.get("id")): str(node["event"]) for node in known if node.get("event")}
 
 
 def _lease(task: Task, now: datetime) -> str:

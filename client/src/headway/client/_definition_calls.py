@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from headway.api.definitions.v1 import definitions_pb2, definitions_pb2_grpc
 from headway.client import _translate
-from headway.client._definition_values import Checked, Definition, Deployed
+from headway.client._definition_values import Checked, Definition, Deployed, Fault
+from headway.client._refusals import DefinitionFaulty, HeadwayError
 
 if TYPE_CHECKING:
     from headway.client._connection import Connection
@@ -35,17 +37,28 @@ class DefinitionCalls:
         """Compile YAML text, store it as a new version and let new runs take it. Safe to repeat: content decides.
 
         Raises:
-            DefinitionFaulty: It has faults; nothing was stored.
+            DefinitionFaulty: It has faults, and carries all of them; nothing was stored.
             PayloadTooLarge: The text is larger than 1 MiB.
         """
         request = definitions_pb2.DeployRequest(namespace=self._namespace, source=source)
-        response = await self._connection.call(self._definitions.Deploy, request)
+        try:
+            response = await self._connection.call(self._definitions.Deploy, request)
+        except DefinitionFaulty as error:
+            error.faults = await self._all_faults(source) or error.faults
+            raise
         return Deployed(
             workflow=response.workflow,
             version=response.version,
             changed=response.changed,
             warnings=tuple(_translate.fault(each) for each in response.warnings),
         )
+
+    async def _all_faults(self, source: str) -> tuple[Fault, ...]:
+        """The faults that a refusal has no room for; empty: they cannot be had."""
+        with contextlib.suppress(HeadwayError):  # the refusal is what counts, and it names the first faults
+            checked = await self.check(source)
+            return () if checked.deployable else checked.faults
+        return ()
 
     async def get_definition(self, workflow: str, version: int | None = None) -> Definition:
         """A version with its source and plan; None: the deployed one.

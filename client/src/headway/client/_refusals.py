@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 import grpc
 from google.rpc import error_details_pb2, status_pb2
 
-from headway.api.definitions.v1 import definitions_pb2
-from headway.client import _translate
 from headway.client._definition_values import Fault
 
 if TYPE_CHECKING:
@@ -181,7 +179,8 @@ class DefinitionFaulty(Refused):
     """The definition has faults; nothing was stored.
 
     Attributes:
-        faults: All of them, in order of place.
+        faults: All of them and the warnings, in order of place. The first ones only, with warnings not told from
+            faults, where the coordinator could not be asked again.
     """
 
     expected_reason = "DEFINITION_FAULTY"
@@ -248,10 +247,7 @@ def _unpack(status: status_pb2.Status, into: Message) -> bool:
 
 
 def _faults(status: status_pb2.Status) -> tuple[Fault, ...]:
-    """The faults in full where the server sends them (CheckResponse), else what a BadRequest can say of them."""
-    answer = definitions_pb2.CheckResponse()
-    if _unpack(status, answer):
-        return tuple(_translate.fault(each) for each in answer.faults)
+    """What a BadRequest says of the faults: the first of them, as many as fit in trailers."""
     bad_request = error_details_pb2.BadRequest()
     _unpack(status, bad_request)
     return tuple(_fault_of(each) for each in bad_request.field_violations)
@@ -263,7 +259,7 @@ def _fault_of(violation: error_details_pb2.BadRequest.FieldViolation) -> Fault:
     return Fault(
         line=int(place[1]) if place else 1,
         column=int(place[2]) if place else 1,
-        code=violation.reason.lower(),
+        code=violation.reason,
         message=message,
         remedy=remedy,
         warning=False,

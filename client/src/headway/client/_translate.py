@@ -144,6 +144,7 @@ def task(message: runs_pb2.Task) -> values.Task:
         attempts=tuple(attempt(each) for each in message.attempts),
         output=from_json(message.output),
         handled=message.handled,
+        waits_for=message.waits_for,
     )
 
 

@@ -158,6 +158,7 @@ class Task:
         attempts: Attempts left behind, oldest first.
         output: None: none, or larger than a `get` carries.
         handled: True when a failure edge took the failure.
+        waits_for: The signal that a waiting task waits for; empty: none.
     """
 
     task_id: str
@@ -181,6 +182,7 @@ class Task:
     attempts: tuple[Attempt, ...]
     output: Json
     handled: bool
+    waits_for: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

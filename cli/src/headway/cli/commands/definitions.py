@@ -106,7 +106,7 @@ class Deploy(Command):
             for file, source in sources:
                 try:
                     deployed.append((file, await client.deploy(source)))
-                except DefinitionFaulty as error:  # the coordinator knows more than its Check: quotas, names in use
+                except DefinitionFaulty as error:  # by a coordinator of another version than checked
                     faulty = CheckedFile(file=file, workflow="", faults=error.faults or (_whole_file(error),))
                     return _refused(session.output, [faulty], deployed)
         _tell(session.output, checked, deployed)

@@ -1,7 +1,6 @@
 """Commands that start runs and look at them."""
 
 import argparse
-import contextlib
 import json
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,11 +19,10 @@ from headway.cli.telling import (
     instant,
     run_row,
     run_state_text,
-    signals_of,
     span,
     task_row,
 )
-from headway.client import Client, Event, HeadwayError, Json, Run, RunDetails, RunState, Started, Task, TaskState
+from headway.client import Event, Json, Run, RunDetails, RunState, Started, Task, TaskState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +134,7 @@ class Show(Command):
         """Get and print it."""
         async with session.client() as client:
             details = await client.get(self.run_id)
-            signals = await _signals(client, details)
-        waits_for = awaited(details.run, details.tasks, signals, clock.now())
+        waits_for = awaited(details.run, details.tasks, clock.now())
         if session.output.for_people:
             _show(session.output, details, waits_for)
         else:
@@ -208,15 +205,6 @@ class Watch(Command):
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the run that a command is about."""
     parser.add_argument("run_id", metavar="RUN", help="its id")
-
-
-async def _signals(client: Client, details: RunDetails) -> dict[str, str]:
-    """The signals that the run's nodes wait for; asked for only when one does."""
-    if not any(task.state is TaskState.WAITING and task.type == "wait_for_event" for task in details.tasks):
-        return {}
-    with contextlib.suppress(HeadwayError):  # what is known is shown all the same
-        return signals_of((await client.get_definition(details.run.workflow, details.run.version)).plan)
-    return {}
 
 
 def _ended(run: Run) -> dict[str, object]:

@@ -1,18 +1,30 @@
-"""Identities on the wire. They are opaque to everybody else.
+"""Identities as the coordinator makes them. How they look on the wire: headway.runtime.ids.
 
-A run's id is a UUID whose last 16 bits are its bucket, written as 32 hex digits. A task's id is its run's id, a colon
-and its path.
+A run's id is a UUID whose last 16 bits are its bucket.
 """
 
 import hashlib
 from uuid import UUID
 
+from headway.runtime import ids
+from headway.runtime.ids import MalformedId, run_id_text, task_id
+
+__all__ = [
+    "KEY_BUCKETS",
+    "MAX_BUCKETS",
+    "MalformedId",
+    "bucket_of",
+    "idempotency_key",
+    "key_bucket",
+    "parse_run_id",
+    "parse_task_id",
+    "run_id_in",
+    "run_id_text",
+    "task_id",
+]
+
 KEY_BUCKETS = 256  # of start_keys; fixed for ever
 MAX_BUCKETS = 1 << 15
-
-
-class MalformedId(ValueError):
-    """Not an identity that this system gave out."""
 
 
 def run_id_in(bucket: int, seed: UUID) -> UUID:
@@ -27,28 +39,13 @@ def bucket_of(run_id: UUID) -> int:
 
 def parse_run_id(text: str) -> UUID:
     """Read a run id. Raises MalformedId."""
-    if len(text) != 32:
-        raise MalformedId(text)
-    try:
-        run_id = UUID(hex=text)
-    except ValueError as error:
-        raise MalformedId(text) from error
-    if bucket_of(run_id) >= MAX_BUCKETS:
-        raise MalformedId(text)
-    return run_id
-
-
-def task_id(run_id: UUID, path: str) -> str:
-    """The task's id on the wire."""
-    return f"{run_id.hex}:{path}"
+    return _in_a_bucket(ids.parse_run_id(text))
 
 
 def parse_task_id(text: str) -> tuple[UUID, str]:
     """Read a task id into run id and path. Raises MalformedId."""
-    run, colon, path = text.partition(":")
-    if not colon or not path or "\x00" in path:
-        raise MalformedId(text)
-    return parse_run_id(run), path
+    run_id, path = ids.parse_task_id(text)
+    return _in_a_bucket(run_id), path
 
 
 def key_bucket(namespace: str, key: str) -> int:
@@ -58,4 +55,10 @@ def key_bucket(namespace: str, key: str) -> int:
 
 def idempotency_key(run_id: UUID, path: str, generation: int) -> str:
     """What a handler gives to others so that its effect happens once."""
-    return f"{run_id.hex}/{path}/{generation}"
+    return f"{run_id_text(run_id)}/{path}/{generation}"
+
+
+def _in_a_bucket(run_id: UUID) -> UUID:
+    if bucket_of(run_id) >= MAX_BUCKETS:
+        raise MalformedId(run_id_text(run_id))
+    return run_id

@@ -7,10 +7,11 @@ import time
 from contextlib import AsyncExitStack
 
 from headway.relay.broker import Broker, connect_broker
-from headway.relay.coordinator import Coordinator, connect_coordinator
+from headway.relay.coordinator import Coordinator
 from headway.relay.service import SPARE_CONNECTIONS, Relay, Surroundings
 from headway.relay.settings import RelaySettings
 from headway.relay.store import close_pool, connect_pool
+from headway.runtime.channels import open_channel
 from headway.runtime.process import run_service
 from headway.runtime.serving import serve
 
@@ -27,7 +28,7 @@ async def relay(settings: RelaySettings, drain: asyncio.Event) -> None:
         stack.push_async_callback(close_pool, pool)
         broker = Broker(connect_broker(settings.redis_url))
         stack.push_async_callback(broker.close)
-        channel = connect_coordinator(settings.coordinator)
+        channel = open_channel(settings.coordinator)
         stack.push_async_callback(channel.close)
         if settings.listen:
             await stack.enter_async_context(serve(settings.listen))

@@ -14,7 +14,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ReadOnlyError, RedisError, ResponseError
 
-from headway.relay.messages import GROUP, stream_of
+from headway.runtime.queues import GROUP, stream_of
 
 if TYPE_CHECKING:
     from redis.asyncio.client import Pipeline

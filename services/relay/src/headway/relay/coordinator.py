@@ -12,7 +12,6 @@ from google.protobuf.duration_pb2 import Duration
 
 from headway.api.events.v1 import events_pb2, events_pb2_grpc
 from headway.api.outbox.v1 import outbox_pb2, outbox_pb2_grpc
-from headway.runtime.serving import MESSAGE_LIMIT
 
 __all__ = [
     "Coordinator",
@@ -21,25 +20,11 @@ __all__ = [
     "Delivery",
     "Fate",
     "Sweep",
-    "connect_coordinator",
 ]
 
 DELIVER_DEADLINE = 10.0  # seconds
-SWEEP_DEADLINE = 10.0  # seconds
-SWEEP_ALL_DEADLINE = 300.0  # a sweep of everything may go over every READY task in one call
+SWEEP_DEADLINE = 10.0  # seconds, for a page
 _BUSY = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED})
-_CHANNEL_OPTIONS = [
-    ("grpc.max_send_message_length", MESSAGE_LIMIT),
-    ("grpc.max_receive_message_length", MESSAGE_LIMIT),
-    ("grpc.lb_policy_name", "round_robin"),
-    # gRPC waits up to two minutes by itself; what is late here is a run that stands still.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-    # A connection that died without a word is found out.
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-]
 
 
 class CoordinatorBusyError(Exception):
@@ -71,10 +56,15 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """What a sweep did: how many tasks were dispatched again, and whether more wait."""
+    """What one page of a sweep did.
+
+    Attributes:
+        dispatched: How many tasks were dispatched again.
+        cursor: Where the next page begins; empty: there is none.
+    """
 
     dispatched: int
-    more: bool
+    cursor: str
 
 
 class Coordinator:
@@ -108,35 +98,32 @@ class Coordinator:
             raise CoordinatorRefusedError(f"{len(response.answers)} answers to {len(deliveries)} hand-overs")
         return [_fate(answer) for answer in response.answers]
 
-    async def sweep_everything(self) -> Sweep:
-        """Say that the broker has provably lost everything."""
-        return await self._sweep(outbox_pb2.SweepRequest(broker_lost=True), SWEEP_ALL_DEADLINE)
+    async def sweep_everything(self, cursor: str = "") -> Sweep:
+        """Say that the broker has provably lost everything; one page.
 
-    async def sweep_delivered(self, ages: Mapping[tuple[str, str], float]) -> Sweep:
-        """Say up to which age, in seconds, all dispatches of (namespace, queue) have been delivered."""
+        Args:
+            cursor: The answer's before; empty: from the beginning.
+
+        Raises:
+            CoordinatorBusyError, CoordinatorRefusedError: Nothing is known about this page.
+        """
+        return await self._sweep(outbox_pb2.SweepRequest(broker_lost=True, cursor=cursor))
+
+    async def sweep_delivered(self, ages: Mapping[tuple[str, str], float], cursor: str = "") -> Sweep:
+        """Say beyond which age, in seconds, the dispatches of (namespace, queue) were read; otherwise as above."""
         progress: list[outbox_pb2.QueueProgress] = []
         for (namespace, queue), seconds in ages.items():
             age = Duration()
             age.FromMilliseconds(round(seconds * 1000))
             progress.append(outbox_pb2.QueueProgress(namespace=namespace, queue=queue, delivered_age=age))
-        return await self._sweep(outbox_pb2.SweepRequest(queues=progress), SWEEP_DEADLINE)
+        return await self._sweep(outbox_pb2.SweepRequest(queues=progress, cursor=cursor))
 
-    async def _sweep(self, request: outbox_pb2.SweepRequest, deadline: float) -> Sweep:
+    async def _sweep(self, request: outbox_pb2.SweepRequest) -> Sweep:
         try:
-            response = await self._outbox.Sweep(request, timeout=deadline)
+            response = await self._outbox.Sweep(request, timeout=SWEEP_DEADLINE)
         except grpc.aio.AioRpcError as error:
             raise _translated(error) from error
-        return Sweep(dispatched=response.dispatched, more=response.more)
-
-
-def connect_coordinator(address: str) -> grpc.aio.Channel:
-    """Make a channel; it connects when first used, and again, soon, after each loss.
-
-    Args:
-        address: host:port, IP addresses with commas between, or a gRPC target.
-    """
-    target = f"ipv4:{address}" if "," in address and ":///" not in address else address
-    return grpc.aio.insecure_channel(target, options=_CHANNEL_OPTIONS)
+        return Sweep(dispatched=response.dispatched, cursor=response.cursor)
 
 
 def _fate(answer: int) -> Fate:

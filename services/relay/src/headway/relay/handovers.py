@@ -12,11 +12,12 @@ from uuid import UUID
 
 from headway.relay.coordinator import Coordinator, CoordinatorRefusedError, Delivery, Fate
 from headway.relay.messages import Handover, NotPublishableError, handover_event
-from headway.relay.parked import BatchSize, Parked
 from headway.relay.store import Outbox
 from headway.relay.telemetry import Telemetry
 from headway.relay.wakes import Wakes
 from headway.runtime.backoff import Backoff
+from headway.runtime.ids import run_id_text
+from headway.runtime.parked import BatchSize, Parked
 
 __all__ = ["HandoverCarrier"]
 
@@ -105,7 +106,7 @@ class HandoverCarrier:
                 self._set_aside(row.outbox_id, str(error))
                 continue
             deliveries[row.outbox_id] = Delivery(
-                request_id=str(row.outbox_id), run_id=row.run_id.hex, type=kind, event=event
+                request_id=str(row.outbox_id), run_id=run_id_text(row.run_id), type=kind, event=event
             )
         return deliveries
 

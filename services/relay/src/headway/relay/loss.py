@@ -15,6 +15,7 @@ from headway.relay.coordinator import Coordinator
 from headway.relay.publishing import Lags
 from headway.relay.store import Outbox
 from headway.relay.telemetry import Telemetry
+from headway.runtime.queues import split_queue_name
 
 __all__ = ["LossWatch", "ProgressSweep"]
 
@@ -70,12 +71,14 @@ class LossWatch:
             self._sweeper = None
 
     async def _sweep(self) -> int:
-        dispatched, more = 0, True
-        while more:
-            sweep = await self._coordinator.sweep_everything()
+        """Sweep everything, page by page; a page that fails begins it anew."""
+        dispatched, cursor = 0, ""
+        while True:
+            sweep = await self._coordinator.sweep_everything(cursor)
             self._telemetry.swept(sweep.dispatched, broker_lost=True)
-            dispatched, more = dispatched + sweep.dispatched, sweep.more
-        return dispatched
+            dispatched, cursor = dispatched + sweep.dispatched, sweep.cursor
+            if not cursor:
+                return dispatched
 
     async def _keep_claim(self, sweeper: str) -> None:
         """Keep the claim alive during the sweep. When that fails it lapses, and what was swept is swept again."""
@@ -96,6 +99,7 @@ class ProgressSweep:
         lags: How late was published into each queue.
         telemetry: Metrics.
         interval: Seconds between two turns, of all relays together.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -107,6 +111,7 @@ class ProgressSweep:
         lags: Lags,
         telemetry: Telemetry,
         interval: float,
+        clock: Callable[[], float],
     ) -> None:
         self._broker = broker
         self._outbox = outbox
@@ -114,26 +119,30 @@ class ProgressSweep:
         self._lags = lags
         self._telemetry = telemetry
         self._interval = interval
+        self._clock = clock
 
     async def step(self) -> None:
         """Take a turn, if no other relay has taken it."""
         if await self._broker.take_sweep_turn(self._interval * 0.9):
-            while await self.sweep():
-                pass
+            await self.sweep()
 
-    async def sweep(self) -> bool:
-        """Measure and tell once; answers whether more tasks wait to be swept."""
+    async def sweep(self) -> None:
+        """Measure once and tell, page by page, until nothing more seems lost."""
+        measured_at = self._clock()
         ages = await self.delivered_ages()
         names = sorted(ages)
-        more = False
         for start in range(0, len(names), MOST_QUEUES):
-            part = {_split(name): ages[name] for name in names[start : start + MOST_QUEUES]}
-            sweep = await self._coordinator.sweep_delivered(part)
-            more = more or sweep.more
-            self._telemetry.swept(sweep.dispatched, broker_lost=False)
-            if sweep.dispatched:
-                _log.warning("dispatches seem lost: dispatched again", extra={"tasks": sweep.dispatched})
-        return more
+            part = names[start : start + MOST_QUEUES]
+            more, cursor = True, ""
+            while more:
+                # What was measured ages while it is told: dispatches that came since may not have been read.
+                passed = self._clock() - measured_at
+                told = {split_queue_name(name): ages[name] + passed for name in part}
+                sweep = await self._coordinator.sweep_delivered(told, cursor)
+                more, cursor = bool(sweep.cursor), sweep.cursor
+                self._telemetry.swept(sweep.dispatched, broker_lost=False)
+                if sweep.dispatched:
+                    _log.warning("dispatches seem lost: dispatched again", extra={"tasks": sweep.dispatched})
 
     async def delivered_ages(self) -> dict[str, float]:
         """Measure, per `namespace/queue`, the age in seconds beyond which every READY task's dispatch was delivered.
@@ -162,8 +171,3 @@ class ProgressSweep:
         if unpublished is not None:
             ages.append(unpublished)
         return max(ages) + SLACK_SECONDS if ages else 0.0
-
-
-def _split(name: str) -> tuple[str, str]:
-    namespace, _, queue = name.partition("/")
-    return namespace, queue

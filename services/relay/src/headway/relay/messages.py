@@ -8,19 +8,10 @@ import re
 from dataclasses import dataclass
 from uuid import UUID
 
-__all__ = [
-    "GROUP",
-    "Dispatch",
-    "Handover",
-    "NotPublishableError",
-    "dispatch_fields",
-    "handover_event",
-    "stream_of",
-    "task_id_of",
-]
+from headway.runtime.ids import task_id
+from headway.runtime.queues import queue_name_of
 
-GROUP = "workers"
-"""The consumer group that all workers of a queue read through."""
+__all__ = ["Dispatch", "Handover", "NotPublishableError", "dispatch_fields", "handover_event"]
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 
@@ -51,7 +42,7 @@ class Dispatch:
     @property
     def queue_name(self) -> str:
         """Namespace and queue as one name, as in the stream's key."""
-        return f"{self.namespace}/{self.queue}"
+        return queue_name_of(self.namespace, self.queue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +52,6 @@ class Handover:
     outbox_id: UUID
     run_id: UUID
     body: bytes
-
-
-def stream_of(queue_name: str) -> str:
-    """Name the stream of a queue; the braces keep all keys of a queue in one slot of a Redis Cluster."""
-    return f"headway:{{{queue_name}}}:dispatch"
-
-
-def task_id_of(run_id: UUID, path: str) -> str:
-    """Name a task on the wire as the coordinator does: its run, which carries the bucket, and its path in the run."""
-    return f"{run_id.hex}:{path}"
 
 
 def dispatch_fields(row: Dispatch, trace: str) -> dict[str, str]:
@@ -87,7 +68,7 @@ def dispatch_fields(row: Dispatch, trace: str) -> dict[str, str]:
         raise NotPublishableError("a dispatch needs a namespace, a queue, a handler and a path")
     return {
         "dispatch_id": str(row.outbox_id),
-        "task_id": task_id_of(row.run_id, row.path),
+        "task_id": task_id(row.run_id, row.path),
         "attempt": str(row.attempt),
         "handler": row.handler,
         "queue": row.queue,

@@ -12,11 +12,11 @@ from uuid import UUID
 
 from headway.relay.broker import Broker
 from headway.relay.messages import Dispatch, NotPublishableError, dispatch_fields
-from headway.relay.parked import Parked
 from headway.relay.store import Claim, Outbox
 from headway.relay.telemetry import Telemetry
 from headway.relay.wakes import Wakes
 from headway.runtime.backoff import Backoff
+from headway.runtime.parked import Parked
 
 __all__ = ["Lags", "Publisher"]
 

@@ -16,7 +16,6 @@ from headway.relay.broker import Broker
 from headway.relay.coordinator import Coordinator
 from headway.relay.handovers import HandoverCarrier
 from headway.relay.listening import Listener, Poll
-from headway.relay.loops import Loops, Step
 from headway.relay.loss import LossWatch, ProgressSweep
 from headway.relay.publishing import Publisher
 from headway.relay.settings import RelaySettings
@@ -24,6 +23,7 @@ from headway.relay.store import Outbox
 from headway.relay.telemetry import Telemetry
 from headway.relay.wakes import Wakes
 from headway.runtime.backoff import Backoff
+from headway.runtime.loops import Loops, Step
 
 __all__ = ["Relay", "Surroundings"]
 
@@ -95,6 +95,7 @@ class Relay:
             lags=self._publisher.lags,
             telemetry=telemetry,
             interval=settings.sweep_interval.total_seconds(),
+            clock=around.clock,
         )
 
     async def run(self, stopping: asyncio.Event) -> None:

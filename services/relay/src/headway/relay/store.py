@@ -8,13 +8,15 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING, Generic, TypeVar
 from uuid import UUID
 
 import asyncpg
 
 from headway.relay.messages import Dispatch, Handover
-from headway.relay.statements import load_statements
+from headway.runtime.queues import queue_name_of
+from headway.runtime.sql import load_statements
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
@@ -22,13 +24,16 @@ if TYPE_CHECKING:
 __all__ = ["Backlog", "Claim", "Outbox", "Unpublished", "close_pool", "connect_pool"]
 
 _SQL = load_statements(
+    files("headway.relay"),
     "outbox.sql",
-    "read_backlog",
-    "count_outbox",
-    "claim_dispatches",
-    "claim_handovers",
-    "delete_rows",
-    "read_unpublished",
+    expected=[
+        "read_backlog",
+        "count_outbox",
+        "claim_dispatches",
+        "claim_handovers",
+        "delete_rows",
+        "read_unpublished",
+    ],
 )
 
 ACQUIRE_DEADLINE = 5.0  # seconds to get a connection, opening it included
@@ -98,7 +103,7 @@ class Outbox:
         oldest: dict[str, float] = {}
         rows: dict[int, int] = {}
         for record in await self._fetch("read_unpublished", most):
-            name = f"{record['namespace']}/{record['queue']}"
+            name = queue_name_of(record["namespace"], record["queue"])
             oldest[name] = max(oldest.get(name, 0.0), record["oldest_seconds"])
             rows[record["bucket"]] = rows.get(record["bucket"], 0) + record["rows"]
         return Unpublished(behind=any(count >= most for count in rows.values()), oldest_seconds=oldest)

@@ -9,8 +9,9 @@ from uuid import UUID
 
 from opentelemetry import trace
 
-from headway.relay.messages import Dispatch, stream_of
+from headway.relay.messages import Dispatch
 from headway.runtime import telemetry
+from headway.runtime.queues import stream_of
 
 __all__ = ["Telemetry"]
 

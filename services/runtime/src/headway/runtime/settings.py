@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import os
+import re
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -47,6 +48,7 @@ class _Declared:
     unit: str
     minimum: float | None
     maximum: float | None
+    pattern: str | None
     secret: bool
 
 
@@ -58,6 +60,7 @@ def setting(
     unit: str = "",
     minimum: float | None = None,
     maximum: float | None = None,
+    pattern: str | None = None,
     secret: bool = False,
 ) -> Any:
     """Declares a setting: a field of a frozen, keyword-only dataclass.
@@ -72,9 +75,12 @@ def setting(
         unit: What a number counts, such as `bytes`; a timedelta needs none.
         minimum: The least number (of seconds, for a timedelta) that is accepted.
         maximum: The greatest.
+        pattern: What a text has to match, as a whole.
         secret: The value is never shown, in errors either. URLs may hold passwords: mark them.
     """
-    declared = _Declared(name=name, meaning=meaning, unit=unit, minimum=minimum, maximum=maximum, secret=secret)
+    declared = _Declared(
+        name=name, meaning=meaning, unit=unit, minimum=minimum, maximum=maximum, pattern=pattern, secret=secret
+    )
     return dataclasses.field(default=default, metadata={_KEY: declared}, repr=not secret)
 
 
@@ -133,6 +139,7 @@ def load(settings_type: type[SettingsT], environ: Mapping[str, str] | None = Non
         try:
             value = _parse(text, annotation)
             _check_range(value, declared)
+            _check_pattern(value, declared)
         except ValueError as error:
             faults.append(Fault(declared.name, None if declared.secret else text, f"{error} ({declared.meaning})"))
         else:
@@ -239,6 +246,11 @@ def _check_range(value: Any, declared: _Declared) -> None:
         raise ValueError(f"must be at least {declared.minimum:g}{unit}")
     if declared.maximum is not None and not number <= declared.maximum:
         raise ValueError(f"must be at most {declared.maximum:g}{unit}")
+
+
+def _check_pattern(value: Any, declared: _Declared) -> None:
+    if declared.pattern is not None and isinstance(value, str) and not re.fullmatch(declared.pattern, value):
+        raise ValueError(f"must match {declared.pattern}")
 
 
 def _spell(value: Any) -> str:

@@ -6,9 +6,10 @@ import sys
 import time
 from contextlib import AsyncExitStack
 
+from headway.runtime.channels import open_channel
 from headway.runtime.process import run_service
 from headway.runtime.serving import serve
-from headway.timers.coordinator import Coordinator, connect_coordinator
+from headway.timers.coordinator import Coordinator
 from headway.timers.service import Surroundings, Timers
 from headway.timers.settings import TimersSettings
 from headway.timers.store import close_pool, connect_pool
@@ -24,7 +25,7 @@ async def timers(settings: TimersSettings, drain: asyncio.Event) -> None:
     async with AsyncExitStack() as stack:
         pool = await connect_pool(settings.database_url)
         stack.push_async_callback(close_pool, pool)
-        channel = connect_coordinator(settings.coordinator)
+        channel = open_channel(settings.coordinator)
         stack.push_async_callback(channel.close)
         if settings.listen:
             await stack.enter_async_context(serve(settings.listen))

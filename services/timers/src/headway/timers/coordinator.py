@@ -9,7 +9,7 @@ from enum import Enum, auto
 import grpc
 
 from headway.api.timers.v1 import timers_pb2, timers_pb2_grpc
-from headway.runtime.serving import MESSAGE_LIMIT
+from headway.runtime.ids import run_id_text
 from headway.timers.store import LEASE, DueKey
 
 __all__ = [
@@ -18,24 +18,11 @@ __all__ = [
     "CoordinatorLateError",
     "CoordinatorRefusedError",
     "Outcome",
-    "connect_coordinator",
 ]
 
 FIRE_DEADLINE = 5.0  # seconds
 MOST_ITEMS = 1_000  # TimersService.Fire takes no more
 _BUSY = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED})
-_CHANNEL_OPTIONS = [
-    ("grpc.max_send_message_length", MESSAGE_LIMIT),
-    ("grpc.max_receive_message_length", MESSAGE_LIMIT),
-    ("grpc.lb_policy_name", "round_robin"),
-    # gRPC waits up to two minutes by itself; what is late here is a timer.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 500),
-    # A connection that died without a word is found out.
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-]
 
 
 class CoordinatorBusyError(Exception):
@@ -92,12 +79,12 @@ class Coordinator:
             raise ValueError("timers and leases go in calls of their own")
         request = timers_pb2.FireRequest(
             timers=[
-                timers_pb2.Timer(run_id=key.run_id.hex, path=key.path, kind=key.kind, attempt=key.attempt)
+                timers_pb2.Timer(run_id=run_id_text(key.run_id), path=key.path, kind=key.kind, attempt=key.attempt)
                 for key in keys
                 if key.kind != LEASE
             ],
             leases=[
-                timers_pb2.ExpiredLease(run_id=key.run_id.hex, path=key.path, attempt=key.attempt)
+                timers_pb2.ExpiredLease(run_id=run_id_text(key.run_id), path=key.path, attempt=key.attempt)
                 for key in keys
                 if key.kind == LEASE
             ],
@@ -109,16 +96,6 @@ class Coordinator:
         if len(response.answers) != len(keys):
             raise CoordinatorRefusedError(f"{len(response.answers)} answers to {len(keys)} items")
         return [_OUTCOMES.get(answer, Outcome.FAILED) for answer in response.answers]
-
-
-def connect_coordinator(address: str) -> grpc.aio.Channel:
-    """Make a channel; it connects when first used, and again, soon, after each loss.
-
-    Args:
-        address: host:port, IP addresses with commas between, or a gRPC target.
-    """
-    target = f"ipv4:{address}" if "," in address and ":///" not in address else address
-    return grpc.aio.insecure_channel(target, options=_CHANNEL_OPTIONS)
 
 
 def _translated(error: grpc.aio.AioRpcError) -> Exception:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import asyncpg
 
 from headway.runtime.backoff import Backoff
+from headway.runtime.loops import Loops
 from headway.timers.batches import Batches
 from headway.timers.coordinator import Coordinator
-from headway.timers.loops import Loops
 from headway.timers.settings import TimersSettings
 from headway.timers.store import DueReader
 from headway.timers.telemetry import Telemetry

@@ -8,15 +8,16 @@ import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib.resources import files
 from uuid import UUID
 
 import asyncpg
 
-from headway.timers.statements import load_statements
+from headway.runtime.sql import load_statements
 
 __all__ = ["LEASE", "Due", "DueKey", "DueReader", "close_pool", "connect_pool"]
 
-_SQL = load_statements("due.sql", "read_due")
+_SQL = load_statements(files("headway.timers"), "due.sql", expected=["read_due"])
 
 LEASE = "lease"
 """The kind of an expired lease; every other kind is a timer's, as stored."""

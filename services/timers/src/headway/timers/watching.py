@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
 from headway.runtime.backoff import Backoff
+from headway.runtime.parked import BatchSize, Parked
 from headway.timers.batches import Batches
 from headway.timers.coordinator import Coordinator, CoordinatorLateError, CoordinatorRefusedError, Outcome
-from headway.timers.parked import BatchSize, Parked
 from headway.timers.store import LEASE, Due, DueKey, DueReader
 from headway.timers.telemetry import Telemetry
 

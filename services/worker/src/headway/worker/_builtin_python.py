@@ -11,11 +11,13 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import orjson
 
@@ -104,71 +106,91 @@ class PythonHandler:
 
 
 async def _run(code: str, given: object, limits: PythonLimits, folder: str) -> object:
-    child = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-I", str(_CHILD)),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=folder,
-        # Nothing of the worker's environment: it holds addresses and passwords.
-        env={"PATH": os.defpath, "LANG": "C.UTF-8", "HOME": folder, "TMPDIR": folder},
-        start_new_session=True,
-    )
     request = {
         "code": code,
         "input": given,
         "limits": {"cpu": limits.cpu, "memory": limits.memory * _MIB, "wall": limits.wall},
     }
-    try:
-        async with asyncio.timeout(limits.wall):
-            answer, printed = await _converse(child, orjson.dumps(request))
-            await child.wait()
-    except TimeoutError:
-        raise PythonTimeout(f"the code did not end within {limits.wall} s", details={"limit": "wall"}) from None
-    finally:
-        await _kill(child)
-    return _outcome(child.returncode or 0, answer, printed, limits)
+    with _start(orjson.dumps(request), folder) as child:
+        try:
+            async with asyncio.timeout(limits.wall):
+                answer, printed = await _read(child)
+                await asyncio.to_thread(child.wait)
+        except TimeoutError:
+            raise PythonTimeout(f"the code did not end within {limits.wall} s", details={"limit": "wall"}) from None
+        finally:
+            await _kill(child)
+    return _outcome(child.returncode, answer, printed, limits)
 
 
-async def _converse(child: asyncio.subprocess.Process, request: bytes) -> tuple[bytes, bytes]:
-    stdin, stdout, stderr = child.stdin, child.stdout, child.stderr
-    if stdin is None or stdout is None or stderr is None:
+def _start(request: bytes, folder: str) -> subprocess.Popen[bytes]:
+    """Start the child.
+
+    `subprocess` does it with vfork. The event loop may fork instead, as uvloop does: that copies the page tables of
+    the whole worker, and for every child gRPC prints that it could not prepare for the fork.
+    """
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(request)
+        stdin.seek(0)
+        return subprocess.Popen(  # noqa: S603  our own script
+            [sys.executable, "-I", str(_CHILD)],
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            # Nothing of the worker's environment: it holds addresses and passwords.
+            env={"PATH": os.defpath, "LANG": "C.UTF-8", "HOME": folder, "TMPDIR": folder},
+            start_new_session=True,
+        )
+
+
+async def _read(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """What the child writes to stdout and to stderr, until it has closed both."""
+    if child.stdout is None or child.stderr is None:
         raise PythonDied("the process has no pipes")
-
-    async def write() -> None:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            stdin.write(request)
-            await stdin.drain()
-        stdin.close()
-
     async with asyncio.TaskGroup() as group:
-        group.create_task(write())
-        answer = group.create_task(_first(stdout, OUTPUT_LIMIT * 2 + _SLACK))
-        printed = group.create_task(_last(stderr, TRACE_LIMIT))
+        answer = group.create_task(_first(child.stdout, OUTPUT_LIMIT * 2 + _SLACK))
+        printed = group.create_task(_last(child.stderr, TRACE_LIMIT))
     return answer.result(), printed.result()
 
 
-async def _first(stream: asyncio.StreamReader, most: int) -> bytes:
+async def _chunks(pipe: IO[bytes]) -> AsyncGenerator[bytes]:
+    """Read a pipe to its end, on the event loop; closing it stays with its owner."""
+    loop, readable, descriptor = asyncio.get_running_loop(), asyncio.Event(), pipe.fileno()
+    os.set_blocking(descriptor, False)
+    loop.add_reader(descriptor, readable.set)
+    try:
+        while True:
+            await readable.wait()
+            readable.clear()
+            with contextlib.suppress(BlockingIOError):
+                if not (chunk := os.read(descriptor, _SLACK)):
+                    return
+                yield chunk
+    finally:
+        loop.remove_reader(descriptor)
+
+
+async def _first(pipe: IO[bytes], most: int) -> bytes:
     """Read to the end; keep up to `most` bytes and one more, as a sign that there was more."""
     kept = bytearray()
-    while chunk := await stream.read(_SLACK):
+    async for chunk in _chunks(pipe):
         kept += chunk[: most + 1 - len(kept)]
     return bytes(kept)
 
 
-async def _last(stream: asyncio.StreamReader, most: int) -> bytes:
+async def _last(pipe: IO[bytes], most: int) -> bytes:
     kept = b""
-    while chunk := await stream.read(_SLACK):
+    async for chunk in _chunks(pipe):
         kept = (kept + chunk)[-most:]
     return kept
 
 
-async def _kill(child: asyncio.subprocess.Process) -> None:
+async def _kill(child: subprocess.Popen[bytes]) -> None:
     """Kill the child and all that it started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
-    await child.wait()
+    await asyncio.to_thread(child.wait)
 
 
 def _outcome(status: int, answer: bytes, printed: bytes, limits: PythonLimits) -> object:

@@ -1,30 +1,23 @@
 """Lease and Report calls to the coordinator: one try each, with a deadline. The event loop's channel.
 
-The renewal thread has a channel of its own (`open_channel`).
+The renewal thread has a channel of its own (`open_renewal_channel`).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from datetime import timedelta
 
 import grpc
 import grpc.aio
 
 from headway.api.tasks.v1 import tasks_pb2, tasks_pb2_grpc
+from headway.runtime.channels import open_blocking_channel, open_channel
 
 _RETRIED = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED}
 
-_CHANNEL_OPTIONS: list[tuple[str, str | int]] = [
-    # A batch of grants is as large as its inputs; the worker's concurrency bounds it, not this limit.
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 10_000),
-    # A proxy that the environment names is for the outside.
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})),
-]
+RECONNECT = timedelta(seconds=10)
+"""The longest pause between two tries to connect: workers may be many, and have time."""
 
 
 class CallFailed(Exception):
@@ -40,21 +33,9 @@ class CallFailed(Exception):
         self.retryable = error.code() in _RETRIED
 
 
-def target_of(address: str) -> str:
-    """The gRPC target of an address: several IP addresses with commas between are one target of their kind.
-
-    Calls are spread over those that answer. Anything without a comma is a target already.
-    """
-    if "," not in address or address.startswith(("ipv4:", "ipv6:")):
-        return address
-    parts = [part.strip().replace("localhost", "127.0.0.1") for part in address.split(",") if part.strip()]
-    kind = "ipv6" if parts[0].startswith("[") else "ipv4"
-    return f"{kind}:{','.join(parts)}"
-
-
-def open_channel(address: str) -> grpc.Channel:
+def open_renewal_channel(address: str) -> grpc.Channel:
     """Open a channel for use outside the event loop."""
-    return grpc.insecure_channel(target_of(address), options=_CHANNEL_OPTIONS)
+    return open_blocking_channel(address, longest_pause=RECONNECT)
 
 
 class Coordinator:
@@ -68,7 +49,7 @@ class Coordinator:
             owner: This worker's identity.
             timeout: Deadline of each call, in seconds.
         """
-        self._channel = grpc.aio.insecure_channel(target_of(address), options=_CHANNEL_OPTIONS)
+        self._channel = open_channel(address, longest_pause=RECONNECT)
         self._stub = tasks_pb2_grpc.TasksServiceStub(self._channel)
         self._owner = owner
         self._timeout = timeout

@@ -57,7 +57,7 @@ class InvalidOutput(Final):
 
 
 class HandlerRefused(TypeError):
-    """A function that cannot be a handler: it takes no input, or more than an input and a context."""
+    """What cannot be a handler: a function that takes no input, or more than an input and a context; a bad name."""
 
 
 class DuplicateHandler(ValueError):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from headway.runtime.queues import QUEUE_PATTERN, is_queue
 from headway.worker._errors import DuplicateHandler, HandlerRefused
 
 DEFAULT_QUEUE = "default"
@@ -55,7 +56,8 @@ class Registry:
             queue: The queue that its nodes name.
 
         Raises:
-            HandlerRefused: The function takes neither `(input)` nor `(input, context)`, or name or queue is empty.
+            HandlerRefused: The function takes neither `(input)` nor `(input, context)`, or no node could name it or
+                its queue.
             DuplicateHandler: Another function has that name.
         """
 
@@ -103,10 +105,13 @@ def describe(name: str, queue: str, function: Function) -> Handler:
     """Look at a function's signature and say how it is called.
 
     Raises:
-        HandlerRefused: It cannot be called as `(input)` or `(input, context)`.
+        HandlerRefused: It cannot be called as `(input)` or `(input, context)`, or no node could name it or its queue.
     """
-    if not name or not queue:
-        message = "a handler needs a name and a queue"
+    if not name:
+        message = "a handler needs a name"
+        raise HandlerRefused(message)
+    if not is_queue(queue):
+        message = f"handler {name!r} cannot have the queue {queue!r}: a queue's name matches {QUEUE_PATTERN}"
         raise HandlerRefused(message)
     inner = function.func if isinstance(function, functools.partial) else function
     called = inner if inspect.isroutine(inner) else type(inner).__call__

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from headway.api.tasks.v1 import tasks_pb2
 from headway.worker._context import Lease
-from headway.worker._coordinator import Coordinator, open_channel
+from headway.worker._coordinator import Coordinator, open_renewal_channel
 from headway.worker._delivery import Delivery
 from headway.worker._leasing import Leasing
 from headway.worker._ledger import Ledger
@@ -67,7 +67,7 @@ class Serving:
             claim_idle=settings.claim_idle.total_seconds(),
         )
         self._renewals = Renewals(
-            channel=lambda: open_channel(settings.coordinator),
+            channel=lambda: open_renewal_channel(settings.coordinator),
             owner=owner,
             events=RenewalEvents(cancel=self._on_cancel, lost=self._on_lost, renewed=self._on_renewed),
         )

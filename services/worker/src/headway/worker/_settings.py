@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from headway.runtime.queues import NAMESPACE_PATTERN
 from headway.runtime.settings import CoordinatorAddress, ProcessSettings, RedisSettings, setting
 
 
@@ -12,7 +13,12 @@ from headway.runtime.settings import CoordinatorAddress, ProcessSettings, RedisS
 class WorkerSettings(CoordinatorAddress, RedisSettings, ProcessSettings):
     """Settings of a worker."""
 
-    namespace: str = setting("HEADWAY_NAMESPACE", default="default", meaning="The namespace whose queues are served.")
+    namespace: str = setting(
+        "HEADWAY_NAMESPACE",
+        default="default",
+        pattern=NAMESPACE_PATTERN,
+        meaning="The namespace whose queues are served.",
+    )
     concurrency: int = setting(
         "HEADWAY_WORKER_CONCURRENCY",
         default=100,
@@ -43,11 +49,4 @@ class WorkerSettings(CoordinatorAddress, RedisSettings, ProcessSettings):
         "HEADWAY_WORKER_LISTEN",
         default=None,
         meaning="Address (host:port) on which a worker answers gRPC health and reflection; unset: none.",
-    )
-    health_port: int | None = setting(
-        "HEADWAY_WORKER_HEALTH_PORT",
-        default=None,
-        minimum=0,
-        maximum=65535,
-        meaning="As HEADWAY_WORKER_LISTEN, with only the port: on every address of the machine.",
     )

@@ -17,11 +17,10 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 
+from headway.runtime.queues import GROUP, queue_name_of, stream_of
 from headway.worker._delivery import Message
 
 Answer = TypeVar("Answer")
-
-GROUP = "workers"
 
 _BLOCK = 2.0
 _SHORT_BLOCK = 0.2
@@ -60,11 +59,6 @@ class Entries:
     malformed: list[MalformedMessage] = field(default_factory=list[MalformedMessage])
 
 
-def stream_of(namespace: str, queue: str) -> str:
-    """Return the key of a queue's stream. The braces are a hash tag of Redis Cluster."""
-    return f"headway:{{{namespace}/{queue}}}:dispatch"
-
-
 class Streams:
     """This worker as a consumer of its queues."""
 
@@ -94,7 +88,7 @@ class Streams:
             socket_connect_timeout=_CONNECT_TIMEOUT,
             socket_timeout=_ANSWER_TIMEOUT,
         )
-        self._streams = [stream_of(namespace, queue) for queue in queues]
+        self._streams = [stream_of(queue_name_of(namespace, queue)) for queue in queues]
         self._owner = owner
         self._claim_idle = claim_idle
         self._prepared = False

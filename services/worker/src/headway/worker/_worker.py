@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from headway.runtime.process import run_service
+from headway.runtime.queues import NAMESPACE_PATTERN, QUEUE_PATTERN, is_namespace, is_queue
 from headway.runtime.serving import serve
 from headway.runtime.settings import load
 from headway.worker._builtin_http import HTTP_HANDLER, HTTP_QUEUE, HttpHandler
@@ -55,12 +56,17 @@ class Worker:
             settings: Everything else, for `serve`. Default: read from the environment, as `run` always does.
 
         Raises:
-            ValueError: An unknown name among `builtins`, or a concurrency below 1.
+            ValueError: An unknown name among `builtins`, a concurrency below 1, or a queue or namespace that cannot be.
         """
         if unknown := sorted(set(builtins) - set(BUILTINS)):
             raise ValueError(f"unknown built-in handlers {', '.join(unknown)}; known are {', '.join(BUILTINS)}")
         if concurrency is not None and concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}; a worker needs at least one slot")
+        for queue in queues or ():
+            if not is_queue(queue):
+                raise ValueError(f"there can be no queue {queue!r}: its name matches {QUEUE_PATTERN}")
+        if namespace is not None and not is_namespace(namespace):
+            raise ValueError(f"there can be no namespace {namespace!r}: its name matches {NAMESPACE_PATTERN}")
         self._registry = registry
         self._queues = queues
         self._concurrency = concurrency
@@ -124,11 +130,10 @@ class Worker:
 
 @asynccontextmanager
 async def _health(settings: WorkerSettings) -> AsyncGenerator[None]:
-    listen = settings.listen or (None if settings.health_port is None else f"0.0.0.0:{settings.health_port}")
-    if listen is None:
+    if settings.listen is None:
         yield
         return
-    async with serve(listen):
+    async with serve(settings.listen):
         yield
 
 

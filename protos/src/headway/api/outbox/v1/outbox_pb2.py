@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"headway/api/outbox/v1/outbox.proto\x12\x15headway.api.outbox.v1\x1a\x1egoogle/protobuf/duration.proto\"Y\n\x0cSweepRequest\x12\x13\n\x0b\x62roker_lost\x18\x01 \x01(\x08\x12\x34\n\x06queues\x18\x02 \x03(\x0b\x32$.headway.api.outbox.v1.QueueProgress\"c\n\rQueueProgress\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x30\n\rdelivered_age\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"1\n\rSweepResponse\x12\x12\n\ndispatched\x18\x01 \x01(\x05\x12\x0c\n\x04more\x18\x02 \x01(\x08\x32\x63\n\rOutboxService\x12R\n\x05Sweep\x12#.headway.api.outbox.v1.SweepRequest\x1a$.headway.api.outbox.v1.SweepResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"headway/api/outbox/v1/outbox.proto\x12\x15headway.api.outbox.v1\x1a\x1egoogle/protobuf/duration.proto\"i\n\x0cSweepRequest\x12\x13\n\x0b\x62roker_lost\x18\x01 \x01(\x08\x12\x34\n\x06queues\x18\x02 \x03(\x0b\x32$.headway.api.outbox.v1.QueueProgress\x12\x0e\n\x06\x63ursor\x18\x03 \x01(\t\"c\n\rQueueProgress\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x30\n\rdelivered_age\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"3\n\rSweepResponse\x12\x12\n\ndispatched\x18\x01 \x01(\x05\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\t2c\n\rOutboxService\x12R\n\x05Sweep\x12#.headway.api.outbox.v1.SweepRequest\x1a$.headway.api.outbox.v1.SweepResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,11 +33,11 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headway.api.outbox.v1.outbo
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SWEEPREQUEST']._serialized_start=93
-  _globals['_SWEEPREQUEST']._serialized_end=182
-  _globals['_QUEUEPROGRESS']._serialized_start=184
-  _globals['_QUEUEPROGRESS']._serialized_end=283
-  _globals['_SWEEPRESPONSE']._serialized_start=285
-  _globals['_SWEEPRESPONSE']._serialized_end=334
-  _globals['_OUTBOXSERVICE']._serialized_start=336
-  _globals['_OUTBOXSERVICE']._serialized_end=435
+  _globals['_SWEEPREQUEST']._serialized_end=198
+  _globals['_QUEUEPROGRESS']._serialized_start=200
+  _globals['_QUEUEPROGRESS']._serialized_end=299
+  _globals['_SWEEPRESPONSE']._serialized_start=301
+  _globals['_SWEEPRESPONSE']._serialized_end=352
+  _globals['_OUTBOXSERVICE']._serialized_start=354
+  _globals['_OUTBOXSERVICE']._serialized_end=453
 # @@protoc_insertion_point(module_scope)

@@ -10,12 +10,14 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class SweepRequest(_message.Message):
-    __slots__ = ("broker_lost", "queues")
+    __slots__ = ("broker_lost", "queues", "cursor")
     BROKER_LOST_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
     broker_lost: bool
     queues: _containers.RepeatedCompositeFieldContainer[QueueProgress]
-    def __init__(self, broker_lost: _Optional[bool] = ..., queues: _Optional[_Iterable[_Union[QueueProgress, _Mapping]]] = ...) -> None: ...
+    cursor: str
+    def __init__(self, broker_lost: _Optional[bool] = ..., queues: _Optional[_Iterable[_Union[QueueProgress, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
 
 class QueueProgress(_message.Message):
     __slots__ = ("namespace", "queue", "delivered_age")
@@ -28,9 +30,9 @@ class QueueProgress(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., delivered_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class SweepResponse(_message.Message):
-    __slots__ = ("dispatched", "more")
+    __slots__ = ("dispatched", "cursor")
     DISPATCHED_FIELD_NUMBER: _ClassVar[int]
-    MORE_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
     dispatched: int
-    more: bool
-    def __init__(self, dispatched: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
+    cursor: str
+    def __init__(self, dispatched: _Optional[int] = ..., cursor: _Optional[str] = ...) -> None: ...

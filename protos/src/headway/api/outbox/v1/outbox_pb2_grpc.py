@@ -47,8 +47,9 @@ class OutboxServiceServicer:
     """
 
     def Sweep(self, request, context):
-        """Sweep writes outbox rows again for READY tasks whose dispatch seems lost. Safe to repeat: leases make duplicates
-        harmless, and a task swept once waits twice as long until the next time. UNAVAILABLE: call again.
+        """Sweep writes outbox rows again for READY tasks whose dispatch seems lost, a page at a time. Safe to repeat: leases
+        make duplicates harmless, and a task swept once waits twice as long until the next time. INVALID_ARGUMENT: the
+        cursor is none. UNAVAILABLE: call again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,8 +34,9 @@ class OutboxServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> OutboxServiceAsyncStub: ...
     Sweep: _grpc.UnaryUnaryMultiCallable[_outbox_pb2.SweepRequest, _outbox_pb2.SweepResponse]
-    """Sweep writes outbox rows again for READY tasks whose dispatch seems lost. Safe to repeat: leases make duplicates
-    harmless, and a task swept once waits twice as long until the next time. UNAVAILABLE: call again.
+    """Sweep writes outbox rows again for READY tasks whose dispatch seems lost, a page at a time. Safe to repeat: leases
+    make duplicates harmless, and a task swept once waits twice as long until the next time. INVALID_ARGUMENT: the
+    cursor is none. UNAVAILABLE: call again.
     """
 
 @_typing.type_check_only
@@ -44,8 +45,9 @@ class OutboxServiceAsyncStub(OutboxServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Sweep: _aio.UnaryUnaryMultiCallable[_outbox_pb2.SweepRequest, _outbox_pb2.SweepResponse]  # type: ignore[assignment]
-    """Sweep writes outbox rows again for READY tasks whose dispatch seems lost. Safe to repeat: leases make duplicates
-    harmless, and a task swept once waits twice as long until the next time. UNAVAILABLE: call again.
+    """Sweep writes outbox rows again for READY tasks whose dispatch seems lost, a page at a time. Safe to repeat: leases
+    make duplicates harmless, and a task swept once waits twice as long until the next time. INVALID_ARGUMENT: the
+    cursor is none. UNAVAILABLE: call again.
     """
 
 class OutboxServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -57,8 +59,9 @@ class OutboxServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _outbox_pb2.SweepRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_outbox_pb2.SweepResponse, _abc.Awaitable[_outbox_pb2.SweepResponse]]:
-        """Sweep writes outbox rows again for READY tasks whose dispatch seems lost. Safe to repeat: leases make duplicates
-        harmless, and a task swept once waits twice as long until the next time. UNAVAILABLE: call again.
+        """Sweep writes outbox rows again for READY tasks whose dispatch seems lost, a page at a time. Safe to repeat: leases
+        make duplicates harmless, and a task swept once waits twice as long until the next time. INVALID_ARGUMENT: the
+        cursor is none. UNAVAILABLE: call again.
         """
 
 def add_OutboxServiceServicer_to_server(servicer: OutboxServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -151,6 +151,13 @@ class CountFailure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExcuseFailure:
+    """A failure that counted is tolerated again: the join that it kept from firing is decided anew."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRetry:
     """failed -> retrying, attempt + 1."""
 
@@ -254,6 +261,7 @@ Action: TypeAlias = (
     | CompleteTask
     | FailTask
     | CountFailure
+    | ExcuseFailure
     | ScheduleRetry
     | ReapLease
     | CancelTask

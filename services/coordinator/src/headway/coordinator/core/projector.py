@@ -186,6 +186,13 @@ class Projector:
         row.disposition = "unhandled"
         self.draft.write_run().unhandled_tasks += 1
 
+    def _excuse_failure(self, action: do.ExcuseFailure) -> None:
+        row = self.draft.write_task(action.path)
+        if row.disposition != "unhandled":
+            raise IllegalTransition("task", str(row.disposition), "excuse_failure")
+        row.disposition = "tolerated"
+        self.draft.write_run().unhandled_tasks -= 1
+
     def _schedule_retry(self, action: do.ScheduleRetry) -> None:
         row = self.draft.write_task(action.path)
         timed_out = row.error is not None and row.error.get("type") == "attempt_timeout"
@@ -312,6 +319,7 @@ _CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
     do.CompleteTask: Projector._complete_task,
     do.FailTask: Projector._fail_task,
     do.CountFailure: Projector._count_failure,
+    do.ExcuseFailure: Projector._excuse_failure,
     do.ScheduleRetry: Projector._schedule_retry,
     do.ReapLease: Projector._reap_lease,
     do.CancelTask: Projector._cancel_task,

@@ -168,7 +168,7 @@ def _bind(
             _place(bindings, path, _decoded(value))
     absent = [path for path in expression.tests if not _is_present(path, lookup, present)]
     for path in expression.tests:
-        _make_maps(bindings, path[:-1] if path in absent else path, absent)
+        _make_maps(bindings, path, absent)
     return bindings, missing
 
 
@@ -210,7 +210,7 @@ def _blame_missing(message: str, missing: list[VariablePath]) -> str:
 
 def _decoded(value: Json | orjson.Fragment) -> Json:
     if isinstance(value, orjson.Fragment):
-        return cast("Json", orjson.loads(value.contents))
+        return cast("Json", orjson.loads(orjson.dumps(value)))
     return value
 
 

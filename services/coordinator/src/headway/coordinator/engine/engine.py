@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
 from headway.coordinator import clock
@@ -26,7 +26,10 @@ from headway.coordinator.store.saving import save_dispatches
 from headway.coordinator.store.statements import SQL
 
 SETTINGS_SECONDS = 5.0  # how old live settings and gauges may be
-SWEEP_PAGE = 1_000
+SWEEP_PAGE = 5_000  # tasks of one call: a call has to end before its deadline
+BEGINNING = (UUID(int=0), "")
+Swept: TypeAlias = tuple[UUID, str]
+"""Run and path of a task that was dispatched again; a sweep goes by bucket, and in a bucket by run and path."""
 Item = TypeVar("Item", Submission, LeaseAsk, RenewAsk)
 _log = logging.getLogger(__name__)
 
@@ -126,44 +129,56 @@ class Engine:
         claimed: UUID = record["run_id"]
         return claimed
 
-    async def sweep_lost(self) -> int:
-        """Dispatch all READY tasks again: the broker lost everything. Returns how many."""
-        count = 0
-        for bucket in await self._buckets():
-            last: tuple[UUID, str] | None = (UUID(int=0), "")
-            while last is not None:
-                last, swept = await self._sweep_page(bucket, "sweep_lost", *last, SWEEP_PAGE)
-                count += swept
-        return count
-
-    async def sweep_aged(self, queues: Sequence[tuple[str, str, timedelta]]) -> tuple[int, bool]:
-        """Dispatch READY tasks again whose dispatch seems lost, a page per bucket.
+    async def sweep_lost(self, after: Swept | None = None) -> tuple[int, Swept | None]:
+        """Dispatch a page of the READY tasks again, whatever their age: the broker lost everything.
 
         Args:
-            queues: (namespace, queue, delivered age): all that was published longer ago has been read.
+            after: What the page before answered; None: from the beginning.
 
         Returns:
-            How many, and whether more may wait.
+            How many, and the last of them when the page was full.
         """
-        count, more = 0, False
-        for bucket in await self._buckets():
+        count = 0
+        for bucket in await self._buckets(after):
+            behind = after if after is not None and bucket_of(after[0]) == bucket else BEGINNING
+            last, swept = await self._sweep_page(bucket, "sweep_lost", *behind, SWEEP_PAGE - count)
+            count += swept
+            if count >= SWEEP_PAGE:
+                return count, last
+        return count, None
+
+    async def sweep_aged(
+        self, queues: Sequence[tuple[str, str, timedelta]], after: Swept | None = None
+    ) -> tuple[int, Swept | None]:
+        """Dispatch a page of the READY tasks again whose dispatch seems lost.
+
+        Args:
+            queues: (namespace, queue, delivered age): of tasks that are READY for longer, the dispatch has been read.
+            after: What the page before answered; None: from the beginning.
+
+        Returns:
+            How many, and the last of them when the page was full.
+        """
+        count = 0
+        for bucket in await self._buckets(after):
             with translated():
                 async with self.pool.acquire() as connection:
                     now = await connection.fetchval(SQL["clock"])
             columns = [list(column) for column in zip(*((n, q, now - age) for n, q, age in queues), strict=True)]
-            _, swept = await self._sweep_page(bucket, "sweep_aged", now, SWEEP_PAGE, *columns)
+            last, swept = await self._sweep_page(bucket, "sweep_aged", now, SWEEP_PAGE - count, *columns)
             count += swept
-            more = more or swept == SWEEP_PAGE
-        return count, more
+            if count >= SWEEP_PAGE:
+                return count, last
+        return count, None
 
-    async def _sweep_page(self, bucket: int, statement: str, *arguments: Any) -> tuple[tuple[UUID, str] | None, int]:
+    async def _sweep_page(self, bucket: int, statement: str, *arguments: Any) -> tuple[Swept | None, int]:
         """Sweep a page; a decision that wanted the same rows in another order may make it start over."""
         for _ in range(CONFLICT_TRIES - 1):
             with suppress(StoreConflict):
                 return await self._try_page(bucket, statement, *arguments)
         return await self._try_page(bucket, statement, *arguments)
 
-    async def _try_page(self, bucket: int, statement: str, *arguments: Any) -> tuple[tuple[UUID, str] | None, int]:
+    async def _try_page(self, bucket: int, statement: str, *arguments: Any) -> tuple[Swept | None, int]:
         with translated():
             async with self.pool.acquire() as connection, connection.transaction():
                 records = await connection.fetch(SQL[statement], bucket, *arguments)
@@ -219,10 +234,13 @@ class Engine:
 
     # --- live settings and gauges
 
-    async def _buckets(self) -> list[int]:
+    async def _buckets(self, after: Swept | None) -> list[int]:
+        """The buckets, in order, from the one of `after`."""
+        first = 0 if after is None else bucket_of(after[0])
         with translated():
             async with self.pool.acquire() as connection:
-                return [record["bucket"] for record in await connection.fetch(SQL["list_buckets"])]
+                buckets = [record["bucket"] for record in await connection.fetch(SQL["list_buckets"])]
+        return [bucket for bucket in buckets if bucket >= first]
 
     async def _refresh(self) -> None:
         with translated():

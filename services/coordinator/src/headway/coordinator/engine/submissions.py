@@ -28,6 +28,7 @@ from headway.coordinator.core.events import (
 )
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.refusals import KeyReused, RunNotFinished, TaskNotFound
+from headway.coordinator.ids import task_id
 from headway.coordinator.core.state import Draft, State
 
 TimerKey: TypeAlias = tuple[UUID, str, str, int]
@@ -116,7 +117,7 @@ class Report(Submission):
         """The answer, unless it is ACCEPTED."""
         task = draft.task(self.path)
         if task is None:
-            raise TaskNotFound(task_id=f"{self.run_id.hex}:{self.path}")
+            raise TaskNotFound(task_id=task_id(self.run_id, self.path))
         left = draft.attempt(self.path, self.attempt) if self.attempt < task.attempt else None
         answer = report_answer(draft.run, task, left, attempt=self.attempt, owner=self.owner)
         return None if answer is Answer.ACCEPTED else answer

@@ -12,10 +12,10 @@ from headway.api.events.v1 import events_pb2, events_pb2_grpc
 from headway.api.outbox.v1 import outbox_pb2, outbox_pb2_grpc
 from headway.api.timers.v1 import timers_pb2, timers_pb2_grpc
 from headway.coordinator.core.payloads import accept
-from headway.coordinator.core.refusals import BatchTooLarge, Overloaded, Refusal, RunClosed, RunNotFound
-from headway.coordinator.engine.engine import Engine
+from headway.coordinator.core.refusals import BatchTooLarge, InvalidArgument, Overloaded, Refusal, RunClosed, RunNotFound
+from headway.coordinator.engine.engine import Engine, Swept
 from headway.coordinator.engine.submissions import Expire, Fire, Signal, Submission
-from headway.coordinator.ids import MalformedId, parse_run_id
+from headway.coordinator.ids import MalformedId, parse_run_id, parse_task_id, task_id
 from headway.coordinator.rpc.refusing import refusing
 from headway.coordinator.rpc.requests import duration_of, is_short
 from headway.coordinator.store.errors import StoreUnavailable
@@ -66,17 +66,30 @@ class OutboxService(outbox_pb2_grpc.OutboxServiceServicer):
 
     @refusing
     async def Sweep(self, request: outbox_pb2.SweepRequest, context: Any) -> outbox_pb2.SweepResponse:  # noqa: N802
-        """Dispatch again."""
+        """Dispatch a page again. The cursor is the id of its last task."""
+        after = _swept(request.cursor)
         if request.broker_lost:
-            return outbox_pb2.SweepResponse(dispatched=await self._engine.sweep_lost())
+            return _sweep_response(*await self._engine.sweep_lost(after))
         _check_size(len(request.queues))
         queues = [
             (item.namespace, item.queue, min(max(duration_of(item.delivered_age, "delivered_age"), NONE), LONGEST))
             for item in request.queues
             if is_short(item.namespace) and is_short(item.queue)  # no others were ever published to
         ]
-        dispatched, more = await self._engine.sweep_aged(queues) if queues else (0, False)
-        return outbox_pb2.SweepResponse(dispatched=dispatched, more=more)
+        if not queues:
+            return outbox_pb2.SweepResponse()
+        return _sweep_response(*await self._engine.sweep_aged(queues, after))
+
+
+def _swept(cursor: str) -> Swept | None:
+    try:
+        return parse_task_id(cursor) if cursor else None
+    except MalformedId as error:
+        raise InvalidArgument(field="cursor", problem="it is none that an answer gave") from error
+
+
+def _sweep_response(dispatched: int, last: Swept | None) -> outbox_pb2.SweepResponse:
+    return outbox_pb2.SweepResponse(dispatched=dispatched, cursor=task_id(*last) if last else "")
 
 
 def _check_size(size: int) -> None:

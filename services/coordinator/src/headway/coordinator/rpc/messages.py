@@ -14,7 +14,7 @@ from headway.api.runs.v1 import runs_pb2 as pb
 from headway.coordinator.core.compiler import Fault
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.refusals import InvalidArgument, InvalidPageToken
-from headway.coordinator.ids import task_id
+from headway.coordinator.ids import run_id_text, task_id
 from headway.coordinator.store.reading import RunView
 
 STATES: Mapping[str, pb.RunState] = {
@@ -78,7 +78,7 @@ def run(record: Any) -> pb.Run:
     """A run, as it stands in a list."""
     error = None if record["error"] is None else orjson.loads(record["error"])
     return pb.Run(
-        run_id=record["run_id"].hex,
+        run_id=run_id_text(record["run_id"]),
         namespace=record["namespace"],
         workflow=record["workflow"],
         version=record["version"],
@@ -141,10 +141,11 @@ class Room:
 
 
 def _task(run_id: UUID, record: Any, graph: Graph, attempts: list[pb.Attempt], room: Room) -> pb.Task:
+    node = graph.node(record["path"])
     return pb.Task(
         task_id=task_id(run_id, record["path"]),
         path=record["path"],
-        type=graph.node(record["path"]).type,
+        type=node.type,
         state=_TASK_STATES[record["state"]],
         attempt=record["attempt"],
         tries=record["tries"],
@@ -163,6 +164,7 @@ def _task(run_id: UUID, record: Any, graph: Graph, attempts: list[pb.Attempt], r
         attempts=attempts,
         output=record["output"] if room.takes(len(record["output"] or b"")) else None,
         handled=record["disposition"] == "handled",
+        waits_for=node.event if record["state"] == "waiting" else "",
     )
 
 

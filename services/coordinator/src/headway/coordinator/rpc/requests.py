@@ -8,6 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from headway.coordinator.core.refusals import InvalidArgument, InvalidRequestId, RunNotFound
 from headway.coordinator.ids import MalformedId, parse_run_id
+from headway.runtime.queues import NAMESPACE_PATTERN, is_namespace
 
 TEXT_LIMIT = 200  # characters of names and keys
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -15,7 +16,9 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 def namespace_of(text: str) -> str:
     """The namespace; empty: default. Raises InvalidArgument."""
-    return short_text(text or "default", "namespace")
+    if text and not is_namespace(text):
+        raise InvalidArgument(field="namespace", problem=f"it must match {NAMESPACE_PATTERN}")
+    return text or "default"
 
 
 def short_text(text: str, field: str) -> str:

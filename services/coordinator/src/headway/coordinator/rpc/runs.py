@@ -26,6 +26,7 @@ from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.submissions import Cancel, Retry, Signal, Start, Submission
 from headway.coordinator.engine.telemetry import begin
+from headway.coordinator.ids import run_id_text
 from headway.coordinator.rpc import messages
 from headway.coordinator.rpc.refusing import Refused, refuse, refusing
 from headway.coordinator.rpc.requests import (
@@ -93,7 +94,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
             span.end()
         if existed:
             version = await self._same_run(namespace, run_id, workflow)
-        return pb.StartResponse(run_id=run_id.hex, existed=existed, version=version)
+        return pb.StartResponse(run_id=run_id_text(run_id), existed=existed, version=version)
 
     @refusing
     async def Get(self, request: pb.GetRequest, context: Any) -> pb.GetResponse:  # noqa: N802

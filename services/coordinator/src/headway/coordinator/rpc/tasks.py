@@ -26,7 +26,7 @@ from headway.coordinator.engine.submissions import (
     ReportReleased,
     ReportSucceeded,
 )
-from headway.coordinator.ids import MalformedId, parse_task_id
+from headway.coordinator.ids import MalformedId, parse_task_id, run_id_text
 from headway.coordinator.rpc.refusing import item_refusal, refusing
 from headway.coordinator.rpc.requests import is_short, traceparent_of
 from headway.coordinator.store.errors import StoreUnavailable
@@ -189,7 +189,7 @@ def _lease_result(answer: object) -> pb.LeaseResult:
             input=answer.input,
             idempotency_key=answer.idempotency_key,
             traceparent=answer.trace,
-            run_id=answer.run_id.hex,
+            run_id=run_id_text(answer.run_id),
             path=answer.path,
             try_number=answer.try_number,
             workflow=answer.workflow,

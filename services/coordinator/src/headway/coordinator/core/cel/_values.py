@@ -56,6 +56,8 @@ class Room:
         self._text -= len(value)
         if self._text < 0:
             raise Refused("the texts that it reads are too long")
+        if "\0" in value:  # the evaluator would silently cut the text there
+            raise Refused("a text that it reads holds a NUL character")
         if not value.isascii():
             value.encode()
         return value

@@ -9,7 +9,7 @@ import math
 MAX_SOURCE_BYTES = 4_096
 MAX_LOOPS = 2  # comprehensions inside one another
 MAX_LOOP_CALLS = 64  # calls and operators inside comprehensions; each comprehension itself counts up to four
-MAX_LIST = (None, 1_000, 100)  # items of a bound list, by nesting of comprehensions; `map` takes quadratic time
+MAX_LIST = (None, 1_000, 99)  # items of a bound list, by nesting; the evaluator itself stops after 10,000 rounds
 MAX_LOOP_STEPS = (0, 10_000, 100_000)  # items, or pairs of items when nested, times calls for each; by nesting
 MAX_BOUND_TEXT = 262_144  # characters of text within all bindings
 MAX_LOOP_TEXT = 16_384  # the same, when there are comprehensions

@@ -10,15 +10,17 @@ The answer errs on the side of doubt: conditions on edges are taken to be indepe
 very many ways is not followed to the end. Doubt costs the author a `has(…)`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 from headway.coordinator.core.compiler.graph import Shape
 from headway.coordinator.core.plan import Edge, EdgeKind, Node
 
-# (what is chosen, how): ("node reserve", "failed"), ("switch gate", "ship"), ("edge 4", "held"). Of the nodes, only
-# those with failure edges are chosen about: the failure of any other leads nowhere.
+# (what is chosen, how): ("node reserve", "failed"), ("failure reserve", "4") for the edge that takes it,
+# ("switch gate", "ship"), ("edge 4", "held"), ("join all", "held"). Of the nodes, only those with failure edges are
+# chosen about: the failure of any other leads nowhere.
 Choice: TypeAlias = tuple[str, str]
 Scenario: TypeAlias = frozenset[Choice]
 Ways: TypeAlias = frozenset[Scenario]
@@ -38,7 +40,7 @@ class Certainty:
         self._targets = {name: _targets_of(node, shape) for name, node in nodes.items() if node.cases}
         self._cases = {case.edge for node in nodes.values() for case in node.cases}
         self._cases |= {node.default_edge for node in nodes.values() if node.default_edge is not None}
-        self._handled = {edge.source for edge in shape.edges if edge.on in _HANDLING}
+        self._handlers = _handlers_of(shape)
         self._answers: dict[tuple[str, str], bool] = {}
 
     def has_succeeded(self, one: str, when_runs: str) -> bool:
@@ -55,23 +57,27 @@ class Certainty:
         return self.has_succeeded(one, edge.source)
 
     def _decide(self, one: str, when_runs: str) -> bool:
-        forced = self._forced[when_runs]
-        if not forced & self._shape.bit(one) and one not in self._handled:
-            return False
+        if self._on_every_way[when_runs] & self._shape.bit(one):
+            return True
+        forced = self._blockers.surely[when_runs]
         needed, ways = self._ways[one], self._ways[when_runs]
-        if needed is None or ways is None:
-            return needed == _ALWAYS and bool(forced & self._shape.bit(one))
-        outcome = self._outcome(one, _SUCCEEDED)
-        success = (scenario | outcome for scenario in needed)
+        if needed is None or not (forced & self._shape.bit(one) or one in self._handlers):
+            return False
+        # It runs in its scenarios only if nothing blocks it, and then it must succeed itself.
+        in_its_way = self._blockers.perhaps[one] | self._shape.bit(one)
+        outcome = {(f"node {name}", _SUCCEEDED) for name in self._handlers if in_its_way & self._shape.bit(name)}
+        success = (scenario | outcome for scenario in needed if _fit(scenario | outcome))
         simple = self._simplify({frozenset(each for each in way if not self._is_sure(each, forced)) for way in success})
-        return simple is not None and all(any(wanted <= way for wanted in simple) for way in ways)
+        if simple is None or ways is None:
+            return simple == _ALWAYS
+        return all(any(wanted <= way for wanted in simple) for way in ways)
 
     def _is_sure(self, choice: Choice, forced: int) -> bool:
         kind, _, name = choice[0].partition(" ")
         return kind == "node" and choice[1] == _SUCCEEDED and bool(forced & self._shape.bit(name))
 
     def _outcome(self, name: str, how: str) -> set[Choice]:
-        return {(f"node {name}", how)} if name in self._handled else set()
+        return {(f"node {name}", how)} if name in self._handlers else set()
 
     @cached_property
     def _ways(self) -> dict[str, Ways | None]:
@@ -79,28 +85,33 @@ class Certainty:
         ways: dict[str, Ways | None] = {}
         for name in self._shape.order:
             incoming = [self._shape.edges[index] for index in self._shape.incoming[name]]
-            ways[name] = self._arrive(incoming, ways) if incoming else _ALWAYS
+            ways[name] = self._arrive(name, incoming, ways) if incoming else _ALWAYS
         return ways
 
-    def _arrive(self, incoming: Iterable[Edge], ways: Mapping[str, Ways | None]) -> Ways | None:
+    def _arrive(self, name: str, incoming: Iterable[Edge], ways: Mapping[str, Ways | None]) -> Ways | None:
+        # One live edge is enough for any node but a join that needs more: whether it gets them is another choice.
+        enough: set[Choice] = {(f"join {name}", _HELD)} if (self._nodes[name].need or 1) > 1 else set()
         merged: set[Scenario] = set()
         for edge in incoming:
-            before = ways[edge.source]
+            before, chosen = ways[edge.source], self._choices_of(edge)
             if before is None:
                 return None
-            chosen = self._choices_of(edge)
-            merged |= {scenario | chosen for scenario in before if _fit(scenario | chosen)}
+            if chosen is not None:
+                merged |= {new for scenario in before if _fit(new := scenario | chosen | enough)}
         return self._simplify(merged)
 
-    def _choices_of(self, edge: Edge) -> set[Choice]:
-        """What must be chosen for the edge to be live, once its source has run."""
-        if edge.on is EdgeKind.ALWAYS:
-            chosen: set[Choice] = set()
-        else:
-            chosen = self._outcome(edge.source, _SUCCEEDED if edge.on is EdgeKind.SUCCESS else _FAILED)
+    def _choices_of(self, edge: Edge) -> set[Choice] | None:
+        """What must be chosen for the edge to be live, once its source has run; None: it never is."""
+        if edge.on in _HANDLING:
+            takers = self._handlers[edge.source]
+            if edge.index not in takers:
+                return None
+            chosen = self._outcome(edge.source, _FAILED)
+            return chosen | ({(f"failure {edge.source}", str(edge.index))} if len(takers) > 1 else set())
+        chosen = self._outcome(edge.source, _SUCCEEDED) if edge.on is EdgeKind.SUCCESS else set[Choice]()
         if edge.index in self._cases and len(self._targets[edge.source]) > 1:
             chosen.add((f"switch {edge.source}", edge.target))
-        if edge.when is not None or edge.errors or edge.on is EdgeKind.TIMEOUT:
+        if edge.when is not None:
             chosen.add((f"edge {edge.index}", _HELD))
         return chosen
 
@@ -129,30 +140,78 @@ class Certainty:
         kind, _, name = what.partition(" ")
         if kind == "node":
             return [(what, _SUCCEEDED), (what, _FAILED)]
-        if kind == "edge":
+        if kind in ("edge", "join"):
             return [(what, _HELD), (what, "not held")]
+        if kind == "failure":
+            return [(what, str(edge)) for edge in self._handlers[name]]
         return [(what, target) for target in self._targets[name]]
 
     @cached_property
-    def _forced(self) -> dict[str, int]:
-        """Per node, as bits, those whose failure blocks it."""
-        forced: dict[str, int] = {}
-        rescued: dict[str, int] = {}  # those from whose failure edges it is reached: their failure counts as dead
+    def _on_every_way(self) -> dict[str, int]:
+        """Per node, as bits, those whose success each live edge into it brings along."""
+        found: dict[str, int] = {}
         for name in self._shape.order:
             edges = [self._shape.edges[index] for index in self._shape.incoming[name]]
-            saved, sets = 0, list[int]()
-            for edge in edges:
-                source = self._shape.bit(edge.source)
-                saved |= rescued[edge.source] | (source if edge.on in _HANDLING else 0)
-                sets.append(forced[edge.source] | (source if edge.on is EdgeKind.SUCCESS else 0))
-            rescued[name] = saved
-            forced[name] = (_united(sets) if self._nodes[name].need is None else _common(sets)) & ~saved
-        return forced
+            live = (edge for edge in edges if self._choices_of(edge) is not None)
+            brought = [found[edge.source] | self._success_bit(edge) for edge in live]
+            found[name] = _united(brought) if (self._nodes[name].need or 1) >= len(edges) else _common(brought)
+        return found
+
+    @cached_property
+    def _blockers(self) -> "_Blockers":
+        blockers = _Blockers(surely={}, perhaps={})
+        for name in self._shape.order:
+            edges = [self._shape.edges[index] for index in self._shape.incoming[name]]
+            bits = [(edge.source, self._success_bit(edge)) for edge in edges]
+            surely = [blockers.surely[source] | bit for source, bit in bits]
+            perhaps = _united(blockers.perhaps[source] | bit for source, bit in bits)
+            need = self._nodes[name].need
+            united = need is None or need >= len(edges)
+            blockers.surely[name] = (_united(surely) if united else _common(surely)) & ~self._rescued(name, any)
+            blockers.perhaps[name] = perhaps & ~self._rescued(name, all)
+        return blockers
+
+    def _rescued(self, name: str, which: Callable[[Iterable[bool]], bool]) -> int:
+        """Those whose failure counts as dead here, not as failed, if any, or all, of its failure edges lead here."""
+        saved = 0
+        for failed, takers in self._handlers.items():
+            if self._shape.is_ancestor(failed, name):
+                saved |= self._shape.bit(failed) if which(self._leads(edge, name) for edge in takers) else 0
+        return saved
+
+    def _leads(self, edge: int | None, name: str) -> bool:
+        if edge is None:
+            return False
+        target = self._shape.edges[edge].target
+        return target == name or self._shape.is_ancestor(target, name)
+
+    def _success_bit(self, edge: Edge) -> int:
+        return self._shape.bit(edge.source) if edge.on is EdgeKind.SUCCESS else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Blockers:
+    """Per node, as bits, those whose failure surely, or perhaps, keeps it from running."""
+
+    surely: dict[str, int]
+    perhaps: dict[str, int]
 
 
 def _targets_of(node: Node, shape: Shape) -> frozenset[str]:
     edges = [case.edge for case in node.cases] + ([] if node.default_edge is None else [node.default_edge])
     return frozenset(shape.edges[edge].target for edge in edges) | ({""} if node.default_edge is None else set())
+
+
+def _handlers_of(shape: Shape) -> dict[str, list[int | None]]:
+    """Per node with failure edges those that may be followed, in order, and None if perhaps none is."""
+    handlers: dict[str, list[int | None]] = {}
+    closed: set[str] = set()  # nodes with an edge that takes whatever failure is left
+    for edge in shape.edges:
+        if edge.on in _HANDLING and edge.source not in closed:
+            handlers.setdefault(edge.source, []).append(edge.index)
+            if edge.on is EdgeKind.FAILURE and edge.when is None and not edge.errors:
+                closed.add(edge.source)
+    return {name: found if name in closed else [*found, None] for name, found in handlers.items()}
 
 
 def _fit(scenario: Scenario) -> bool:

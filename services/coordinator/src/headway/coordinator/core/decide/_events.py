@@ -115,10 +115,15 @@ def _close(walk: Walk, path: str, cause: str, *, reported: bool) -> None:
 
 def _lease_released(walk: Walk, event: LeaseReleased) -> None:
     _claim(walk, event.path)
-    if walk.run.is_stopping or walk.run.failing:
+    if _is_over_for(walk, event.path):
         _close(walk, event.path, walk.run.stop_cause, reported=True)
     else:
         _again(walk, event.path, "released")
+
+
+def _is_over_for(walk: Walk, path: str) -> bool:
+    """True when an attempt that is left behind has no successor: the run stops, or fails and this is no cleanup."""
+    return walk.run.is_stopping or (walk.run.failing and not walk.is_cleanup(path))
 
 
 def _again(walk: Walk, path: str, outcome: str) -> None:
@@ -133,7 +138,7 @@ def _lease_expired(walk: Walk, event: LeaseExpired) -> None:
     node = walk.graph.node(event.path)
     if row.attempt_expires_at is not None and row.attempt_expires_at <= walk.at:
         walk.fail(event.path, "fail", _timed_out("attempt", f"after {node.timeouts.attempt_ms} ms"), retryable=True)
-    elif walk.run.is_stopping or walk.run.failing:
+    elif _is_over_for(walk, event.path):
         _close(walk, event.path, "unknown", reported=False)
     elif row.losses + 1 > node.retry.max_losses:
         message = f"its lease was lost {row.losses + 1} times, the last time by {row.owner}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import orjson
@@ -85,7 +85,8 @@ def _set_input(walk: Walk, path: str, template: Template) -> None:
         generation = row.generation + _differs(walk, row.input, document)
         walk.emit(do.StorePayload(path=path, attempt=row.attempt, role="input", data=document))
     else:
-        generation = row.generation + (row.input is not None and row.input != key)
+        changed = row.input is not None and row.input != key and _differs(walk, row.input, walk.draft.payload(key))
+        generation = row.generation + changed
     walk.emit(do.SetInput(path=path, input=key, generation=generation))
 
 
@@ -244,4 +245,9 @@ def _instant(value: Json) -> datetime | None:
         parsed = datetime.fromisoformat(value)
     except ValueError:
         return None
-    return parsed if parsed.tzinfo is not None else None
+    if parsed.tzinfo is None:
+        return None
+    try:
+        return parsed.astimezone(UTC)
+    except OverflowError:  # its instant is before the year 1 or after 9999
+        return None

@@ -17,7 +17,17 @@ from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import Event, Failure
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.outcome import outcome, tally_of
-from headway.coordinator.core.plan import WORKER_NODES, Edge, EdgeKind, Expression, FailureClass, Json, NodeType, OnFailure
+from headway.coordinator.core.plan import (
+    WORKER_NODES,
+    Edge,
+    EdgeKind,
+    Expression,
+    FailureClass,
+    Json,
+    NodeType,
+    OnFailure,
+    RetryPolicy,
+)
 from headway.coordinator.core.projector import Projector
 from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
 from headway.coordinator.core.state import Draft, State
@@ -78,6 +88,8 @@ class Walk:
         while self._queue:
             edge, token = self._queue.popleft()
             self._arrive(edge, token)
+        if self.run.epoch > 1 and (self.run.is_stopping or self.run.failing):
+            self._close_unreached()
         self._settle()
 
     # --- tokens
@@ -97,17 +109,34 @@ class Walk:
         self.emit(
             do.SetToken(path=path, slot=slot, token=token.kind, always=always and token is not DEAD, names=token.names)
         )
-        if token.fault is not None:
-            self.start(path, by_always=always, fault=token.fault)
-        elif self.graph.is_count_join(path):
+        if self.graph.is_count_join(path):
             self._count_token(path, token)
+        elif token.fault is not None:
+            self.start(path, by_always=always, fault=token.fault)
         else:
             self._gather(path)
+
+    def resume(self, path: str, *, keep_input: bool) -> None:
+        """A node that is redone, by the tokens that it kept: it starts, is passed over, or waits for the others."""
+        row = self._tokens(path)
+        if self.graph.is_count_join(path):
+            starts = row.live.bit_count() >= self.graph.need(path)
+        else:
+            starts = bool(row.live) and not row.failed and self._has_all(row)
+        if starts:
+            self.start(path, by_always=bool(row.always & row.live), keep_input=keep_input)
+        elif self._has_all(row):
+            self._pass_on(path, Token("failed", _names_of(row)) if row.failed else DEAD)
+
+    def weigh_again(self, edge: Edge) -> None:
+        """The source stays as it is, but what the edge carries is not known yet."""
+        row = self.row(edge.source)
+        self._queue.append((edge, self._weigh(edge, failure_of(row) if row.state is TaskState.FAILED else None)))
 
     def _gather(self, path: str) -> None:
         """A node that waits for every edge."""
         row = self._tokens(path)
-        if (row.live | row.dead | row.failed) != (1 << len(self.graph.incoming[path])) - 1 or self._is_decided(path):
+        if not self._has_all(row) or self._is_decided(path):
             return
         if row.failed:
             self._pass_on(path, Token("failed", _names_of(row)))
@@ -117,17 +146,27 @@ class Walk:
             self._pass_on(path, DEAD)
 
     def _count_token(self, path: str, token: Token) -> None:
-        """A join that fires at its n-th live token, exactly when that one arrives."""
-        row, need = self._tokens(path), self.graph.node(path).need or 1
-        live = row.live.bit_count()
-        missing = len(self.graph.incoming[path]) - live - row.dead.bit_count() - row.failed.bit_count()
-        if token.kind == "live":
-            if live == need:
-                self.start(path, by_always=bool(row.always & row.live))
-        elif live + missing == need - 1 and not self._is_decided(path):
-            names = _names_of(row)
-            self._pass_on(path, Token("failed", names) if row.failed else DEAD)
-            self._count_failures(names)
+        """A join that fires at its n-th live token, exactly when that one arrives.
+
+        When n is out of reach, the failures that it would have excused count at once; but what it passes on is known
+        only when every edge has its token: it must not depend on which came first.
+        """
+        row, need = self._tokens(path), self.graph.need(path)
+        if self.within_reach(row) < need:
+            self._count_failures(_names_of(row))
+            if self._has_all(row) and not self._is_decided(path):
+                self._pass_on(path, Token("failed", _names_of(row)) if row.failed else DEAD)
+        elif token.fault is not None:
+            self.start(path, by_always=bool(row.always & row.live), fault=token.fault)
+        elif token.kind == "live" and row.live.bit_count() == need:
+            self.start(path, by_always=bool(row.always & row.live))
+
+    def within_reach(self, row: TokenRow) -> int:
+        """How many live tokens there are, and may still come."""
+        return len(self.graph.incoming[row.path]) - row.dead.bit_count() - row.failed.bit_count()
+
+    def _has_all(self, row: TokenRow) -> bool:
+        return (row.live | row.dead | row.failed) == (1 << len(self.graph.incoming[row.path])) - 1
 
     def _count_failures(self, names: Names) -> None:
         """A join that can no longer fire: the failures it would have excused count."""
@@ -172,10 +211,10 @@ class Walk:
             _nodes.create(self, path)
         elif row.state is not TaskState.PENDING:
             return  # it was started, or stopped, before this token came
-        if run.is_stopping or (run.failing and not by_always):
-            self.emit(do.CancelTask(path=path, cause=run.stop_cause, reported=False))
-        elif fault is not None:
+        if fault is not None:
             self.fail(path, "decide_failed", fault, retryable=False)
+        elif run.is_stopping or (run.failing and not by_always):
+            self.emit(do.CancelTask(path=path, cause=run.stop_cause, reported=False))
         else:
             try:
                 _nodes.begin(self, path, keep_input=keep_input)
@@ -205,8 +244,8 @@ class Walk:
     def fail(self, path: str, via: str, failure: Failure, *, retryable: bool, reported: bool = False) -> None:
         """A node failed: it is tried again, or its tokens go out."""
         node, row, run = self.graph.node(path), self.row(path), self.run
-        may_retry = retryable and node.type in WORKER_NODES and not (run.is_stopping or run.failing)
-        if may_retry and row.tries + 1 < node.retry.max_attempts:
+        tries_left = retryable and node.type in WORKER_NODES and row.tries + 1 < node.retry.max_attempts
+        if tries_left and not run.is_stopping and (not run.failing or self.is_cleanup(path)):
             self._retry(path, via, failure, reported=reported)
             return
         handler, tokens = self._weigh_failure(path, failure)
@@ -223,8 +262,7 @@ class Walk:
 
     def _retry(self, path: str, via: str, failure: Failure, *, reported: bool) -> None:
         policy, tries = self.graph.node(path).retry, self.row(path).tries
-        pause = min(policy.initial_ms * policy.factor**tries, float(policy.max_ms))
-        due_at = self.at + timedelta(milliseconds=pause * (1 - policy.jitter * self.chance))
+        due_at = self.at + timedelta(milliseconds=_pause_ms(policy, tries) * (1 - policy.jitter * self.chance))
         self.cancel_timers(path, only_attempt=True)
         self.emit(
             do.FailTask(path=path, via=via, failure=failure, disposition=None, handled_by=None, reported=reported)
@@ -239,7 +277,7 @@ class Walk:
         try:
             return LIVE if self._holds(edge.when, edge.source, failure) else DEAD
         except ExpressionError as error:
-            return Token("live", fault=expression_failure(error))
+            return Token("live", fault=expression_failure(error, edge))
 
     def _holds(self, condition: Expression, source: str, failure: Failure | None) -> bool:
         return evaluate_condition(condition, Scope(self, error=failure and (source, failure)).lookup)
@@ -296,14 +334,39 @@ class Walk:
 
     def stop_rest(self, grace: timedelta = GRACE) -> None:
         """Cancel what has not started; holders are told by Renew, and have `grace` when the run is stopping."""
-        open_tasks = [row for row in self.draft.known_tasks().values() if row.is_open]
-        if len(open_tasks) != self.run.open_tasks:
-            self.draft.require("open")
-        for row in sorted(open_tasks, key=lambda row: row.path):
-            if row.state is not TaskState.RUNNING:
+        stopping = self.run.is_stopping
+        for row in self._open_tasks():
+            if row.state in (TaskState.RUNNING, TaskState.PENDING):
+                continue  # pending: a retry left it so, and its tokens decide when they come
+            if stopping or not self.is_cleanup(row.path):
                 self._stop(row)
-        if self.run.is_stopping and self.run.open_tasks:
+        if stopping and self.run.open_tasks:
             self.emit(do.ScheduleTimer(path="", kind="cancel_grace", attempt=0, due_at=self.at + grace))
+
+    def _open_tasks(self) -> list[TaskRow]:
+        rows = [row for row in self.draft.known_tasks().values() if row.is_open]
+        if len(rows) != self.run.open_tasks:
+            self.draft.require("open")
+        return sorted(rows, key=lambda row: row.path)
+
+    def is_cleanup(self, path: str) -> bool:
+        """True for a task that an always edge started: it starts, and is tried again, in a run that fails, too."""
+        into = self.graph.incoming[path]
+        if not any(edge.on is EdgeKind.ALWAYS for edge in into):
+            return False
+        if path not in self.graph.gathers:
+            return True
+        row = self._tokens(path)
+        return bool(row.always & row.live)
+
+    def _close_unreached(self) -> None:
+        """Nodes that a retry left pending and that nothing can reach any more, because the run was stopped again."""
+        if not self.run.open_tasks:
+            return
+        rows = self._open_tasks()
+        if all(row.state is TaskState.PENDING for row in rows):
+            for row in rows:
+                self._stop(row)
 
     def _stop(self, row: TaskRow) -> None:
         if row.state is TaskState.RETRYING:
@@ -367,9 +430,29 @@ class Walk:
         return sorted(failed, key=lambda row: (row.finished_at or self.at, row.path))
 
 
-def expression_failure(error: ExpressionError) -> Failure:
-    """An expression that could not be evaluated, as a failure of the node that needed it."""
-    return Failure(failure_class=FailureClass.EXEC_FAILED, type="ExpressionError", message=str(error))
+def expression_failure(error: ExpressionError, edge: Edge | None = None) -> Failure:
+    """An expression that could not be evaluated, as a failure of the node that needed it. `edge`: whose condition."""
+    details: dict[str, Json] | None = None if edge is None else {"edge": edge.index}
+    return Failure(failure_class=FailureClass.EXEC_FAILED, type="ExpressionError", message=str(error), details=details)
+
+
+def failure_of(row: TaskRow) -> Failure:
+    """How a failed task failed, from its row."""
+    error = row.error or {}
+    details = error.get("details")
+    return Failure(
+        failure_class=row.failure_class or FailureClass.EXEC_FAILED,
+        type=str(error.get("type")),
+        message=str(error.get("message")),
+        details=details if isinstance(details, dict) else None,
+    )
+
+
+def _pause_ms(policy: RetryPolicy, tries: int) -> float:
+    try:
+        return min(policy.initial_ms * policy.factor**tries, float(policy.max_ms))
+    except OverflowError:  # far beyond any cap
+        return float(policy.max_ms)
 
 
 def _names_of(row: TokenRow) -> Names:

@@ -14,7 +14,8 @@ from headway.coordinator.core.events import RunRetried
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, NothingToRetry
-from headway.coordinator.core.rows import TaskRow
+from headway.coordinator.core.plan import Edge
+from headway.coordinator.core.rows import TaskRow, TokenRow
 from headway.coordinator.core.state import Draft
 
 
@@ -23,7 +24,8 @@ class RedoPlan:
     """What a retry does: paths in the plan's order.
 
     Attributes:
-        starts: chosen, and nothing that is redone leads to them: they start at once.
+        starts: chosen, and nothing that is redone leads to them, or they are joins that need nothing more: they start
+            at once.
         reset: others that were reached before and are redone when tokens reach them again.
         kept: keep their result.
         nodes: the redo set, unreached nodes included.
@@ -48,7 +50,7 @@ def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
     for path in named:
         if path not in graph.plan.nodes:
             raise NodeNotFound(node=path, workflow=graph.plan.workflow, version=str(draft.run.version))
-        if path not in tasks:
+        if path not in tasks or _was_passed_over(tasks[path]):
             raise NodeNotReached(node=path)
     unfinished = _was_stopped if named else _is_unfinished
     picked = {*named, *(path for path, row in tasks.items() if unfinished(row))}
@@ -56,7 +58,11 @@ def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
         raise NothingToRetry(run_id=draft.state.run_id)
     redo = _spread(draft, graph, picked)
     order = [path for path in graph.plan.nodes if path in tasks]
-    starts = tuple(path for path in order if path in picked and not _is_led_to(graph, path, redo))
+    starts = tuple(
+        path
+        for path in order
+        if path in picked and (not _is_led_to(graph, path, redo) or _suffices(draft, graph, path, redo))
+    )
     return RedoPlan(
         starts=starts,
         reset=tuple(path for path in order if path in redo and path not in starts),
@@ -68,25 +74,81 @@ def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
 def redo(walk: Walk, event: RunRetried) -> None:
     """Reopen the run and start again from the chosen nodes."""
     plan = plan_redo(walk.draft, walk.graph, event.chosen)
+    again = (*plan.starts, *plan.reset)
+    doubtful = {edge.index: edge for path in again for edge in _doubtful(walk, path, plan.nodes)}
     walk.emit(do.ReopenRun(opening="retry", chosen=plan.starts, reset=plan.reset, kept=plan.kept))
-    for path in (*plan.starts, *plan.reset):
+    for path in again:
         row = walk.row(path)
         repeats = row.state is TaskState.SUCCEEDED
         walk.emit(do.RedoTask(path=path, generation=row.generation + repeats))
-    for path in sorted(plan.nodes & walk.graph.gathers):
+    for path in sorted(walk.graph.gathers):
         row = walk.draft.token(path)
         edges = walk.graph.incoming[path]
-        slots = tuple(slot for slot, edge in enumerate(edges) if edge.source in plan.nodes)
+        slots = tuple(
+            slot for slot, edge in enumerate(edges) if edge.source in plan.nodes or edge.index in doubtful
+        )
         if row is not None and slots:
             walk.emit(do.EraseTokens(path=path, slots=slots))
+    _excuse(walk, plan)
     walk.arm_deadline()
+    for edge in doubtful.values():
+        walk.weigh_again(edge)
     for path in plan.starts:
-        walk.start(path, by_always=False, keep_input=not event.render_inputs)
+        _start(walk, path, doubtful.values(), keep_input=not event.render_inputs)
+
+
+def _start(walk: Walk, path: str, doubtful: Iterable[Edge], *, keep_input: bool) -> None:
+    if path in walk.graph.gathers:
+        walk.resume(path, keep_input=keep_input)
+    elif not any(edge.target == path for edge in doubtful):
+        walk.start(path, by_always=walk.is_cleanup(path), keep_input=keep_input)
+
+
+def _doubtful(walk: Walk, path: str, redone: frozenset[str]) -> list[Edge]:
+    """Edges to a node that failed because the condition of one of them could not be evaluated: they are weighed again."""
+    row = walk.row(path)
+    details = (row.error or {}).get("details")
+    if row.leased_at is not None or not isinstance(details, dict) or "edge" not in details:
+        return []
+    tokens = walk.draft.token(path) if path in walk.graph.gathers else TokenRow(path, live=1)
+    live = 0 if tokens is None else tokens.live
+    return [
+        edge
+        for slot, edge in enumerate(walk.graph.incoming[path])
+        if edge.when is not None and live >> slot & 1 and edge.source not in redone
+    ]
+
+
+def _excuse(walk: Walk, plan: RedoPlan) -> None:
+    """Failures that counted because a join could not fire, which now can again, are tolerated until it cannot."""
+    excused: set[str] = set()
+    counting: set[str] = set()
+    for path in walk.graph.gathers:
+        row = walk.draft.token(path) if _counts(walk.graph, path) else None
+        if row is None:
+            continue
+        names = {name for named in row.names.values() for name, _ in named}
+        if path in plan.nodes and walk.within_reach(row) >= walk.graph.need(path):
+            excused |= names
+        elif row.live.bit_count() < walk.graph.need(path):
+            counting |= names
+    for path in sorted(excused - counting - plan.nodes):
+        if walk.row(path).disposition == "unhandled" and path in walk.graph.tolerant:
+            walk.emit(do.ExcuseFailure(path=path))
+
+
+def _counts(graph: Graph, path: str) -> bool:
+    return graph.is_count_join(path) and path in graph.gathers
+
+
+def _was_passed_over(row: TaskRow) -> bool:
+    """Its tokens did not let it run."""
+    return row.state is TaskState.CANCELLED and row.cause in ("not_chosen", "blocked")
 
 
 def _was_stopped(row: TaskRow) -> bool:
     """Cut short, so that nothing behind it could be decided: always goes on with the run."""
-    return row.state is TaskState.CANCELLED and row.cause not in ("not_chosen", "blocked")
+    return row.state is TaskState.CANCELLED and not _was_passed_over(row)
 
 
 def _is_unfinished(row: TaskRow) -> bool:
@@ -110,10 +172,10 @@ def _spread(draft: Draft, graph: Graph, redo: set[str]) -> set[str]:
 
 def _suffices(draft: Draft, graph: Graph, path: str, redo: set[str]) -> bool:
     """True for a join that the live tokens from outside the redo set keep fired."""
-    row = draft.token(path) if graph.is_count_join(path) and path in graph.gathers else None
+    row = draft.token(path) if _counts(graph, path) else None
     if row is None:
         return False
     kept = sum(
         row.live >> slot & 1 for slot, edge in enumerate(graph.incoming[path]) if edge.source not in redo
     )
-    return kept >= (graph.node(path).need or 1)
+    return kept >= graph.need(path)

@@ -12,7 +12,9 @@ CREATE TABLE definitions (
     created_at  timestamptz NOT NULL,
     CONSTRAINT definitions_pkey PRIMARY KEY (namespace, workflow, version),
     CONSTRAINT definitions_content_once UNIQUE (namespace, workflow, digest),
-    CONSTRAINT definitions_version_positive CHECK (version > 0)
+    CONSTRAINT definitions_version_positive CHECK (version > 0),
+    -- Part of the names of streams at the broker, which are built with / and braces.
+    CONSTRAINT definitions_namespace CHECK (namespace ~ '^[A-Za-z0-9_.-]{1,63}$')
 );
 CREATE UNIQUE INDEX definitions_one_deployed ON definitions (namespace, workflow) WHERE deployed;
 
@@ -179,8 +181,11 @@ CREATE TABLE outbox (
     created_at timestamptz NOT NULL,
     CONSTRAINT outbox_pkey PRIMARY KEY (bucket, outbox_id),
     CONSTRAINT outbox_kind CHECK (kind IN ('dispatch', 'handover')),
-    CONSTRAINT outbox_handover_has_body CHECK ((kind = 'handover') = (body IS NOT NULL))
+    CONSTRAINT outbox_handover_has_body CHECK ((kind = 'handover') = (body IS NOT NULL)),
+    CONSTRAINT outbox_dispatch_is_addressed CHECK (kind <> 'dispatch' OR (queue <> '' AND handler <> ''))
 );
+-- Hand-overs are few among many dispatches, and claimed apart from them.
+CREATE INDEX outbox_handovers ON outbox (bucket, outbox_id) WHERE kind = 'handover';
 
 CREATE TABLE timers (
     bucket   smallint    NOT NULL,

@@ -1,0 +1,200 @@
+"""Which nodes of a run that nobody cut short have run, and what every edge carries: worked out from the rules of tokens
+as they are written, looking at the whole graph at once, with nothing of the engine's own walk.
+
+    Every edge gets exactly one token: live, dead (not chosen) or failed (naming the nodes that failed). A node that
+    succeeded: success and always edges whose `when` holds are live, the rest dead. A node that failed for good: its
+    first matching failure or timeout edge is live (it is handled), always edges are live, success edges carry failed.
+    A dead node passes dead on; a blocked one failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.plan import Edge, EdgeKind, Node, NodeType
+from headway.coordinator.core.rows import TaskRow
+from tests.core.generated import FAILS, FAULTY, HOLDS
+from tests.core.simulator import World
+
+Handler = int | None
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What an edge carries. faulty: live, but its condition could not be computed."""
+
+    kind: str
+    names: Mapping[str, Handler] = field(default_factory=dict[str, Handler])
+    faulty: bool = False
+
+
+LIVE, DEAD, FAULT = Carried("live"), Carried("dead"), Carried("live", faulty=True)
+
+
+@dataclass
+class Told:
+    """What must have become of a run.
+
+    Attributes:
+        ran: nodes that ran, whatever came of it.
+        carried: by edge.
+        unsure: joins any / need n to which a condition could not be computed: the order of arrival decides.
+        unfired: joins any / need n that did not fire.
+        handlers: by failed node, the edge that took the failure.
+    """
+
+    ran: set[str] = field(default_factory=set[str])
+    carried: dict[int, Carried] = field(default_factory=dict[int, Carried])
+    unsure: set[str] = field(default_factory=set[str])
+    unfired: set[str] = field(default_factory=set[str])
+    handlers: dict[str, Handler] = field(default_factory=dict[str, Handler])
+
+
+def tell(graph: Graph, tasks: Mapping[str, TaskRow]) -> Told:
+    """Work it out from how each task ended; nodes stand in an order that all edges follow."""
+    told = Told()
+    for node in graph.plan.nodes.values():
+        into = [_seen_by(graph, told, graph.plan.edges[index]) for index in graph.plan.incoming[node.id]]
+        fate = _fate(node, into, told, tasks.get(node.id))
+        outgoing = [graph.plan.edges[index] for index in graph.plan.outgoing[node.id]]
+        if fate is None:
+            told.ran.add(node.id)
+            _end(node, tasks[node.id], outgoing, told)
+        else:
+            told.carried.update({edge.index: fate for edge in outgoing})
+    return told
+
+
+def _seen_by(graph: Graph, told: Told, edge: Edge) -> Carried:
+    """At a node N a failed token counts as dead when each node it names was handled and N can be reached from that edge."""
+    token = told.carried[edge.index]
+    if token.kind == "failed" and all(
+        handler is not None and _leads_to(graph, graph.plan.edges[handler].target, edge.target)
+        for handler in token.names.values()
+    ):
+        token = told.carried[edge.index] = DEAD
+    return token
+
+
+def _leads_to(graph: Graph, start: str, goal: str) -> bool:
+    return start == goal or any(
+        _leads_to(graph, graph.plan.edges[index].target, goal) for index in graph.plan.outgoing[start]
+    )
+
+
+def _fate(node: Node, into: list[Carried], told: Told, row: TaskRow | None) -> Carried | None:
+    """None: it runs; else what it passes on."""
+    live = sum(token.kind == "live" for token in into)
+    names = {name: handler for token in into for name, handler in token.names.items()}
+    blocked = Carried("failed", names) if names else DEAD
+    if not into:
+        return None
+    if node.type is NodeType.JOIN and node.need is not None:
+        if any(token.faulty for token in into) and len(into) > 1:
+            told.unsure.add(node.id)
+            runs = row is not None and row.state is not TaskState.CANCELLED
+        else:
+            runs = live >= node.need
+        if live < node.need:
+            told.unfired.add(node.id)
+        return None if runs else blocked
+    if any(token.faulty for token in into):
+        return None
+    return None if live and not names else blocked
+
+
+def _end(node: Node, row: TaskRow, outgoing: list[Edge], told: Told) -> None:
+    if row.state is TaskState.SUCCEEDED:
+        chosen = _chosen(node) if node.type is NodeType.SWITCH else None
+        for edge in outgoing:
+            if edge.on is EdgeKind.SUCCESS and node.type is NodeType.SWITCH:
+                told.carried[edge.index] = LIVE if edge.index == chosen else DEAD
+            else:
+                fits = edge.on in (EdgeKind.SUCCESS, EdgeKind.ALWAYS)
+                told.carried[edge.index] = _weigh(edge, row) if fits else DEAD
+        return
+    assert row.state is TaskState.FAILED, f"{node.id} is {row.state}"
+    handler: Handler = None
+    for edge in outgoing:
+        if edge.on is EdgeKind.ALWAYS:
+            told.carried[edge.index] = _weigh(edge, row)
+        elif edge.on is not EdgeKind.SUCCESS:
+            taken = handler is None and _matches(edge, row) and _weigh(edge, row) is not DEAD
+            told.carried[edge.index] = _weigh(edge, row) if taken else DEAD
+            handler = edge.index if taken else handler
+    told.handlers[node.id] = handler
+    for edge in outgoing:
+        if edge.on is EdgeKind.SUCCESS:
+            told.carried[edge.index] = DEAD if node.optional else Carried("failed", {node.id: handler})
+
+
+def _chosen(node: Node) -> int | None:
+    return next((case.edge for case in node.cases if case.when.source == HOLDS), node.default_edge)
+
+
+def _matches(edge: Edge, row: TaskRow) -> bool:
+    assert row.error is not None
+    if edge.on is EdgeKind.TIMEOUT and row.failure_class != "timeout":
+        return False
+    return edge.errors == () or row.failure_class in edge.errors or row.error["type"] in edge.errors
+
+
+def _weigh(edge: Edge, row: TaskRow) -> Carried:
+    match edge.when.source if edge.when else HOLDS:
+        case condition if condition == HOLDS:
+            return LIVE
+        case condition if condition == FAILS:
+            return DEAD
+        case condition if condition == FAULTY:
+            return FAULT
+        case _:
+            assert row.error is not None
+            return LIVE if row.error["type"] == "Boom" else DEAD
+
+
+def expected_disposition(graph: Graph, told: Told, path: str) -> str:
+    """What is to be thought of a failure."""
+    if told.handlers[path] is not None:
+        return "handled"
+    if graph.plan.nodes[path].optional:
+        return "optional"
+    onward = [edge.target for edge in graph.plan.edges if edge.source == path and edge.on is EdgeKind.SUCCESS]
+    if not onward or not all(_ends_in_a_spare_branch(graph, target) for target in onward):
+        return "unhandled"
+    named = {
+        graph.plan.edges[index].target
+        for index, token in told.carried.items()
+        if token.kind == "failed" and path in token.names
+    }
+    return "unhandled" if named & told.unfired else "tolerated"
+
+
+def _ends_in_a_spare_branch(graph: Graph, path: str) -> bool:
+    """Every way on ends in a join that can do without one of its branches."""
+    node = graph.plan.nodes[path]
+    if node.type is NodeType.JOIN and node.need is not None and node.need < len(graph.plan.incoming[path]):
+        return True
+    targets = [graph.plan.edges[index].target for index in graph.plan.outgoing[path]]
+    return bool(targets) and all(_ends_in_a_spare_branch(graph, target) for target in targets)
+
+
+def check_against_the_rules(world: World) -> None:
+    """A run that ended without being cut short is as the rules say."""
+    graph, tasks = world.graph, world.db.tasks
+    told = tell(graph, tasks)
+    ran = {path for path, row in tasks.items() if row.state in (TaskState.SUCCEEDED, TaskState.FAILED)}
+    assert ran == told.ran
+    for path in graph.gathers:
+        row = world.db.tokens[path]
+        for slot, index in enumerate(graph.plan.incoming[path]):
+            token = told.carried[index]
+            assert getattr(row, token.kind) >> slot & 1, f"edge {index} to {path} should be {token.kind}"
+            names = {name: handler for name, handler in row.names.get(str(slot), [])}
+            assert names == dict(token.names)
+    if not told.unsure:
+        for path, handler in told.handlers.items():
+            assert tasks[path].handled_by == handler
+            assert tasks[path].disposition == expected_disposition(graph, told, path), path

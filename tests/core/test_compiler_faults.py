@@ -1,0 +1,368 @@
+# ruff: noqa: E501, ISC004 - a source on one line is easier to count columns in
+"""Each thing that can be wrong with a workflow's source is found at its place, by its kind, with something to do."""
+
+import pytest
+
+from headway.coordinator.core.compiler import Code, Fault, compile_workflow
+
+WORKER = "{type: call, handler: h}"
+
+# What is wrong: its name, the source, and line, column and code of every fault and warning in it.
+TABLE = [
+    # YAML
+    ("an empty file", "", [(1, 1, "yaml_syntax")]),
+    ("only a comment", "# nothing\n", [(1, 1, "yaml_syntax")]),
+    ("a list", "- a\n", [(1, 1, "wrong_type")]),
+    ("a control character", "workflow: \x01", [(1, 11, "yaml_syntax")]),
+    ("an escape beyond Unicode", 'workflow: "\\U00110000"', [(1, 1, "yaml_syntax")]),
+    ("a tab", "workflow: w\nnodes:\n\ta: b\n", [(3, 1, "yaml_syntax")]),
+    ("a quote that is never closed", 'workflow: "w\n', [(2, 1, "yaml_syntax")]),
+    ("a bracket that is never closed", "workflow: w\nnodes: {a: {type: call\n", [(3, 1, "yaml_syntax")]),
+    ("wrong indentation", "workflow: w\nnodes:\n  a: 1\n b: 2\n", [(4, 2, "yaml_syntax")]),
+    (
+        "two documents",
+        f"workflow: w\nnodes: {{a: {WORKER}}}\n---\nworkflow: w\n",
+        [(3, 1, "yaml_syntax")],
+    ),
+    ("a merge key", f"workflow: w\nnodes: {{a: {WORKER}}}\n<<: {{description: x}}\n", [(3, 1, "yaml_key")]),
+    ("a key that stands twice", f"workflow: w\nnodes:\n  a: {WORKER}\n  a: {WORKER}\n", [(4, 3, "duplicate_key")]),
+    (
+        "an alias without an anchor",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, input: *x}\n",
+        [(3, 38, "yaml_alias")],
+    ),
+    (
+        "an alias within its anchor",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, input: &x [*x]}\n",
+        [(3, 42, "yaml_alias")],
+    ),
+    (
+        "a bomb of aliases",
+        "workflow: w\ndescription: &a [x,x,x,x,x,x,x,x,x,x]\nnodes:\n"
+        + "".join(f"  n{i}: &{'bcdefg'[i]} [{','.join(['*' + 'abcdef'[i]] * 10)}]\n" for i in range(6)),
+        [(7, 20, "too_large")],
+    ),
+    ("endless depth", "a: " + "[" * 100_000, [(1, 67, "too_large")]),
+    (
+        "a number that JSON has not",
+        "workflow: w\nnodes: {a: {type: call, handler: h, input: .inf}}",
+        [(2, 44, "wrong_value")],
+    ),
+    (
+        "an integer beyond 64 bits",
+        "workflow: w\nnodes: {a: {type: call, handler: h, input: 9223372036854775808}}",
+        [(2, 44, "wrong_value")],
+    ),
+    (
+        "half of a character",
+        'workflow: w\nnodes: {a: {type: call, handler: h, input: "\\ud800"}}',
+        [(2, 44, "wrong_value")],
+    ),
+    # the usual slips
+    (
+        "a tag",
+        "workflow: w\nnodes:\n  a:\n    type: call\n    handler: h\n    input: !input.x\n",
+        [(6, 12, "yaml_tag")],
+    ),
+    ("a tag within brackets", "workflow: w\nnodes:\n  a: {type: call, handler: h, input: !x}\n", [(3, 40, "yaml_tag")]),
+    (
+        "a template without quotes within brackets",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, input: {order: ${x}}}\n",
+        [(3, 47, "unquoted_template")],
+    ),
+    (
+        "another language's template",
+        "workflow: w\nnodes:\n  a: {type: call, handler: {{name}}}\n",
+        [(3, 29, "yaml_key"), (3, 28, "wrong_type")],
+    ),
+    (
+        "a template become a map",
+        "workflow: w\nnodes:\n  a: {type: call, handler: {name}}\n",
+        [(3, 28, "unquoted_template")],
+    ),
+    (
+        "a choice without quotes",
+        "workflow: w\nnodes:\n  a:\n    type: call\n    handler: h\n    input: a ? b : c\n",
+        [(6, 18, "yaml_syntax")],
+    ),
+    ("a list of nodes", "workflow: w\nnodes:\n  - a\n", [(3, 3, "wrong_type")]),
+    (
+        "a template as a condition",
+        f'workflow: w\nnodes:\n  a: {WORKER}\n  b: {WORKER}\nedges:\n  - {{from: a, to: b, when: "${{input.x > 1}}"}}\n',
+        [(6, 28, "bare_expression")],
+    ),
+    (
+        "a template in constant text",
+        'workflow: w\nnodes:\n  a: {type: call, handler: "${input.h}"}\n',
+        [(3, 28, "template_not_allowed")],
+    ),
+    (
+        "a template that is not closed",
+        'workflow: w\nnodes:\n  a: {type: call, handler: h, input: "a ${input.x"}\n',
+        [(3, 41, "template_syntax")],
+    ),
+    # keys and values
+    (
+        "five faults at once",
+        "workfow: w\nnodes:\n  a: {type: call, handlr: h}\n  b: {type: cal}\nedge: []\n",
+        [
+            (1, 1, "unknown_key"),
+            (1, 1, "missing_key"),
+            (3, 3, "missing_key"),
+            (3, 19, "unknown_key"),
+            (4, 13, "unknown_node_type"),
+            (5, 1, "unknown_key"),
+        ],
+    ),
+    ("no nodes", "workflow: w\nnodes: {}\n", [(2, 8, "no_nodes")]),
+    ("a node without a type", "workflow: w\nnodes:\n  a: {handler: h}\n", [(3, 3, "missing_key")]),
+    ("a node that is no map", "workflow: w\nnodes:\n  a: call\n", [(3, 6, "wrong_type")]),
+    (
+        "names that are none",
+        f"workflow: My Flow\nnodes:\n  ShipIt: {WORKER}\n  none: {WORKER}\n",
+        [(1, 11, "wrong_name"), (3, 3, "wrong_name"), (4, 3, "reserved_name")],
+    ),
+    (
+        "values out of bounds",
+        "workflow: w\ndeadline: 0s\nnodes:\n  a: {type: call, handler: h, lease: 2h, retry: {max_attempts: 0, jitter: 3}}\n",
+        [(2, 11, "wrong_value"), (4, 38, "wrong_value"), (4, 64, "wrong_value"), (4, 75, "wrong_value")],
+    ),
+    (
+        "a duration without a unit",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, timeout: 30}\n",
+        [(3, 40, "wrong_type")],
+    ),
+    (
+        "words of another YAML",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, optional: yes}\n",
+        [(3, 41, "wrong_type")],
+    ),
+    (
+        "a retry that contradicts itself",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, retry: {initial: 2m, max: 1m}}\n",
+        [(3, 48, "contradiction")],
+    ),
+    (
+        "time-outs that contradict each other",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, timeout: {attempt: 2m, total: 1m}}\n",
+        [(3, 50, "contradiction")],
+    ),
+    (
+        "a handler of the engine's",
+        "workflow: w\nnodes:\n  a: {type: call, handler: headway.x}\n",
+        [(3, 28, "reserved_name")],
+    ),
+    ("python without run", "workflow: w\nnodes:\n  a: {type: python, code: x = 1}\n", [(3, 27, "wrong_value")]),
+    (
+        "a request that is none",
+        "workflow: w\nnodes:\n  a: {type: http, request: {url: 5, method: FETCH, headers: [a], expect: [20]}}\n",
+        [(3, 34, "wrong_type"), (3, 45, "wrong_value"), (3, 61, "wrong_type"), (3, 75, "wrong_type")],
+    ),
+    ("a wait for nothing", "workflow: w\nnodes:\n  a: {type: wait}\n", [(3, 3, "contradiction")]),
+    (
+        "a wait for two things",
+        "workflow: w\nnodes:\n  a: {type: wait, duration: 1m, until: 2030-01-31T09:00:00Z}\n",
+        [(3, 3, "contradiction")],
+    ),
+    (
+        "an instant without an offset",
+        "workflow: w\nnodes:\n  a: {type: wait, until: 2030-01-31T09:00:00}\n",
+        [(3, 26, "wrong_value")],
+    ),
+    ("an event without a name", "workflow: w\nnodes:\n  a: {type: wait_for_event}\n", [(3, 3, "missing_key")]),
+    (
+        "a message of success",
+        "workflow: w\nnodes:\n  a: {type: finish, message: done}\n",
+        [(3, 30, "contradiction")],
+    ),
+    ("a set of nothing", "workflow: w\nnodes:\n  a: {type: set, values: {}}\n", [(3, 26, "wrong_value")]),
+    # edges
+    (
+        "edges that are none",
+        f"workflow: w\nnodes:\n  a: {WORKER}\n  b: {WORKER}\nedges:\n  - [a, c]\n  - a -> b\n  - [a]\n"
+        "  - {from: a, to: [b]}\n  - {from: a, to: b, on: fail}\n  - {from: a, to: b, errors: [x]}\n",
+        [
+            (6, 9, "unknown_node"),
+            (7, 5, "wrong_type"),
+            (8, 5, "wrong_value"),
+            (9, 19, "wrong_type"),
+            (10, 26, "wrong_value"),
+            (11, 30, "contradiction"),
+        ],
+    ),
+    ("edges as a map", f"workflow: w\nnodes: {{a: {WORKER}}}\nedges: {{a: b}}\n", [(3, 8, "wrong_type")]),
+    (
+        "an edge twice",
+        f"workflow: w\nnodes:\n  a: {WORKER}\n  b: {WORKER}\nedges:\n  - [a, b]\n  - [a, b]\n",
+        [(7, 9, "duplicate_edge")],
+    ),
+    (
+        "a cycle",
+        f"workflow: w\nnodes:\n  a: {WORKER}\n  b: {WORKER}\n  c: {WORKER}\nedges:\n  - [a, b, c, a]\n",
+        [(7, 15, "cycle")],
+    ),
+    ("a node after itself", f"workflow: w\nnodes: {{a: {WORKER}}}\nedges: [[a, a]]\n", [(3, 13, "cycle")]),
+    (
+        "a switch with a wrong target, no default and another edge",
+        f"workflow: w\nnodes:\n  s: {{type: switch, cases: [{{when: input.x, to: z}}]}}\n  u: {WORKER}\nedges:\n  - [s, u]\n",
+        [(3, 3, "missing_key"), (3, 49, "unknown_node"), (6, 9, "edge_not_allowed")],
+    ),
+    (
+        "something after the end",
+        f"workflow: w\nnodes:\n  f: {{type: finish}}\n  u: {WORKER}\nedges:\n  - [f, u]\n",
+        [(6, 9, "edge_not_allowed")],
+    ),
+    (
+        "a time-out that cannot be",
+        f"workflow: w\nnodes:\n  w: {{type: wait, duration: 1m}}\n  u: {WORKER}\nedges:\n  - {{from: w, on: timeout, to: u}}\n",
+        [(6, 5, "edge_not_allowed")],
+    ),
+    (
+        "edges that are never followed",
+        f"workflow: w\nnodes:\n  a: {WORKER}\n  u: {WORKER}\n  v: {WORKER}\nedges:\n"
+        "  - {from: a, on: failure, to: u}\n  - {from: a, on: failure, errors: [x], to: v}\n  - {from: u, on: timeout, to: v}\n",
+        [(8, 5, "edge_never_followed"), (9, 5, "edge_never_followed")],
+    ),
+    (
+        "a node by itself",
+        f"workflow: w\nnodes:\n  a: {WORKER}\n  b: {WORKER}\n  c: {WORKER}\nedges:\n  - [a, b]\n",
+        [(5, 3, "isolated_node")],
+    ),
+    (
+        "joins out of reach and of one",
+        f"workflow: w\nnodes:\n  a: {WORKER}\n  j: {{type: join, need: 3}}\n  k: {{type: join}}\n  l: {{type: join, need: some}}\n"
+        "edges:\n  - [a, j]\n  - [a, k, l]\n",
+        [(4, 25, "join_out_of_reach"), (5, 3, "join_of_one"), (6, 3, "join_of_one"), (6, 25, "wrong_value")],
+    ),
+    # schemas
+    (
+        "a schema that is no map",
+        f"workflow: w\ninput_schema: object\nnodes: {{a: {WORKER}}}\n",
+        [(2, 15, "schema_invalid")],
+    ),
+    (
+        "a schema with an unknown type",
+        f"workflow: w\ninput_schema:\n  properties:\n    a: {{type: strin}}\nnodes: {{a: {WORKER}}}\n",
+        [(4, 15, "schema_invalid")],
+    ),
+    (
+        "a schema that refers to the network, to nothing, and with a wrong pattern",
+        "workflow: w\ninput_schema:\n  properties:\n    a: {$ref: https://example.com/x}\n    b: {$ref: '#/$defs/x'}\n"
+        f"    c: {{pattern: '('}}\nnodes: {{a: {WORKER}}}\n",
+        [(4, 15, "schema_invalid"), (5, 15, "schema_invalid"), (6, 18, "schema_invalid")],
+    ),
+    (
+        "a schema that refers to itself",
+        f"workflow: w\ninput_schema: {{$ref: '#'}}\nnodes: {{a: {WORKER}}}\n",
+        [(2, 15, "schema_invalid")],
+    ),
+    # expressions
+    (
+        "a single =",
+        f"workflow: w\nnodes:\n  a: {WORKER}\n  b: {WORKER}\nedges:\n  - {{from: a, to: b, when: input.x = 1}}\n",
+        [(6, 36, "expression_invalid")],
+    ),
+    (
+        "a condition that is none",
+        f"workflow: w\nnodes:\n  a: {WORKER}\n  b: {WORKER}\nedges:\n  - {{from: a, to: b, when: 1 + 1}}\n",
+        [(6, 28, "not_a_condition")],
+    ),
+    (
+        "unknown names in a text of several lines",
+        "workflow: w\nnodes:\n  a:\n    type: call\n    handler: h\n    input: |\n      hello ${input.x}\n      and ${foo.y}\n",
+        [(8, 13, "expression_invalid")],
+    ),
+    (
+        "an unknown name behind escapes",
+        'workflow: w\nnodes:\n  a: {type: call, handler: h, input: "${input.x + \\"a\\" + foo}"}\n',
+        [(3, 59, "expression_invalid")],
+    ),
+    (
+        "references that lead nowhere",
+        "workflow: w\nnodes:\n"
+        '  a: {type: call, handler: h, input: "${nodes.b.output}"}\n'
+        '  b: {type: call, handler: h, input: "${nodes.a.outptu.x} ${nodes.z.output} ${error.message} ${run.idd}"}\n'
+        '  c: {type: call, handler: h, input: "${vars.x} ${nodes} ${nodes.a}"}\n'
+        "edges:\n  - [a, b]\n  - [a, c]\n",
+        [
+            (3, 41, "not_an_ancestor"),
+            (4, 41, "unknown_reference"),
+            (4, 61, "unknown_reference"),
+            (4, 79, "no_error_here"),
+            (4, 96, "unknown_reference"),
+            (5, 41, "unknown_variable"),
+            (5, 51, "unknown_reference"),
+            (5, 60, "unknown_reference"),
+        ],
+    ),
+    (
+        "the output of a node that failed",
+        f'workflow: w\nnodes:\n  a: {WORKER}\n  b: {{type: call, handler: h, input: "${{nodes.a.output}}"}}\n'
+        'edges:\n  - {from: a, on: failure, to: b, when: "nodes.a.output == 1"}\n',
+        [(4, 41, "may_be_missing"), (6, 42, "may_be_missing")],
+    ),
+    (
+        "an error that may not be there",
+        f'workflow: w\nnodes:\n  a: {WORKER}\n  b: {{type: call, handler: h, input: "${{error.message}}"}}\n'
+        "edges:\n  - {from: a, on: always, to: b}\n",
+        [(4, 41, "may_be_missing")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_is_found_where_it_stands(source: str, expected: list[tuple[int, int, str]]) -> None:
+    result = compile_workflow(source)
+
+    found = [(fault.line, fault.column, fault.code.value) for fault in result.faults]
+    assert sorted(found) == sorted(expected), "\n".join(str(fault) for fault in result.faults)
+    assert (result.plan is None) == any(not fault.warning for fault in result.faults)
+
+
+def test_every_kind_of_fault_is_in_the_table() -> None:
+    shown = {code for _, _, faults in TABLE for _, _, code in faults}
+
+    assert {code.value for code in Code} - shown == {"too_many"}
+
+
+def only_fault(source: str) -> Fault:
+    (fault,) = compile_workflow(source).faults
+    return fault
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        (
+            f"workflow: w\nnods: {{}}\nnodes: {{a: {WORKER}}}\n",
+            "2:1: error: unknown key nods in a workflow; did you mean nodes?",
+        ),
+        (
+            f"workflow: w\nnodes: {{a: {WORKER}, b: {WORKER}, c: {WORKER}}}\nedges: [[a, b, c, a]]\n",
+            "3:19: error: a cycle: a → b → c → a; remove one of its edges",
+        ),
+        (
+            f'workflow: w\nnodes: {{a: {WORKER}, b: {WORKER}}}\nedges: [{{from: a, to: b, when: "${{input.x > 1}}"}}]\n',
+            "3:32: error: a condition is an expression already; ${ } does not belong here; write input.x > 1",
+        ),
+        (
+            "workflow: w\nnodes: {a: {type: wait, duration: 30}}\n",
+            "2:35: error: duration is no duration: 30; write the unit: 30s",
+        ),
+        (
+            f"workflow: w\nnodes: {{ShipIt: {WORKER}}}\n",
+            "2:9: error: 'ShipIt' cannot name a node; small letters, digits and _, a letter first, at most 63: ship_it",
+        ),
+    ],
+)
+def test_says_what_is_wrong_and_what_to_do(source: str, line: str) -> None:
+    assert str(only_fault(source)) == line
+
+
+def test_shows_no_more_faults_than_anybody_can_read() -> None:
+    source = "workflow: w\n" + "".join(f"k{number}: 1\n" for number in range(1_000))
+
+    faults = compile_workflow(source).faults
+
+    assert len(faults) == 201
+    assert any(fault.code is Code.TOO_MANY for fault in faults)

@@ -1,0 +1,117 @@
+"""A worker in another language: the example in TypeScript runs a step of a real run, and drains when it is told to."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from headway.cli.stack import Shape, Stack
+from headway.client import Client, RunState
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
+
+FOLDER = Path(__file__).parents[2] / "examples/worker_ts"
+WORKFLOW = """\
+workflow: invoiced
+nodes:
+  number: {type: call, handler: invoice.number, queue: invoices, input: "${input}"}
+  done:   {type: finish, output: "${nodes.number.output}"}
+edges:
+  - [number, done]
+"""
+
+
+@pytest.fixture(scope="module")
+def built() -> None:
+    """The worker, built as its README says."""
+    for program in ("node", "npm"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    if not (FOLDER / "node_modules/typescript").exists():
+        install = ["npm", "ci", "--no-audit", "--no-fund", "--fetch-retries=1"]
+        installed = subprocess.run(install, cwd=FOLDER, capture_output=True, text=True, check=False)
+        if installed.returncode != 0:
+            last = installed.stderr.strip().splitlines()[-1:]
+            pytest.skip(f"its packages cannot be installed from the npm registry: {last}")
+    done = subprocess.run(["npm", "run", "build"], cwd=FOLDER, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+class Shop(ThreadingHTTPServer):
+    """A shop that numbers invoices, and remembers who asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Desk)
+        self.asked: list[tuple[str, Any]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Desk(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert isinstance(self.server, Shop)
+        given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.headers["Idempotency-Key"], given))
+        answer = json.dumps({"invoice": 41}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class's name
+        """Say nothing."""
+
+
+@pytest.fixture
+def shop() -> Iterator[Shop]:
+    with Shop() as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+async def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stack]:
+    """Everything but a worker in Python for the queue."""
+    for name in ("HEADWAY_DATABASE_URL", "HEADWAY_REDIS_URL", "HEADWAY_COORDINATOR", "HEADWAY_NAMESPACE"):
+        monkeypatch.delenv(name, raising=False)
+    async with Stack(tmp_path / "data", Shape(port=0, workers=0)) as running:
+        yield running
+
+
+@pytest.mark.usefixtures("built")
+async def test_it_runs_a_step_and_drains(stack: Stack, shop: Shop) -> None:
+    worker = await asyncio.create_subprocess_exec(
+        "node", "dist/worker.js", cwd=FOLDER, env=stack.environment,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(60), Client(stack.address) as client:
+            await client.deploy(WORKFLOW)
+            started = await client.start("invoiced", {"shop": shop.url, "order": 7})
+            outcome = await client.wait(started.run_id)
+            (number, _) = (await client.get(started.run_id)).tasks
+            worker.terminate()
+            said, _ = await worker.communicate()
+    finally:
+        if worker.returncode is None:
+            worker.kill()
+            await worker.wait()
+
+    assert (outcome.state, outcome.output) == (RunState.SUCCEEDED, {"invoice": 41})
+    assert number.owner.startswith("typescript-")
+    ((key, asked),) = shop.asked
+    assert asked == {"order": 7}
+    assert key == f"{started.run_id}/number/1"
+    assert (worker.returncode, said) == (0, b"")

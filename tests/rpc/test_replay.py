@@ -1,0 +1,235 @@
+"""Replaying what was recorded of real runs gives the rows that the database holds."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pytest
+
+from headway.api.tasks.v1 import tasks_pb2
+from headway.coordinator.core.actions import Action, BufferSignal, StorePayload
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.plan_codec import decode_plan
+from headway.coordinator.core.replay import HistoryBroken, Recorded, replay
+from headway.coordinator.core.state import State
+from headway.coordinator.store.loading import Held, load, lock_runs
+from tests.rpc.world import EVENT, JOIN, SLEEP, SWITCH, TWO, Dispatch, World
+
+FLAKY = (
+    "workflow: flaky\nnodes:\n"
+    "  first: {type: call, handler: h, retry: {max_attempts: 2, initial: 1s}}\n"
+    "  note: {type: set, values: {seen: '${nodes.first.output}'}}\n"
+    "  risky: {type: call, handler: h, input: {seen: '${vars.seen}'}}\n"
+    "  rescue: {type: call, handler: h, input: '${error.message}'}\n"
+    "  end: {type: finish, outcome: succeeded, output: '${nodes.rescue.output}'}\n"
+    "edges:\n  - [first, note, risky]\n  - {from: risky, on: failure, to: rescue}\n  - [rescue, end]\n"
+)
+
+
+async def work(world: World, run_id: str, output: object = None, *, path: str | None = None) -> Dispatch:
+    """Do the next task, or the one named."""
+    found = [d for d in await world.dispatches(run_id) if path in (None, d.path)][0]
+    await world.first.grant(found)
+    assert await world.first.succeed(found, output) == "ACCEPTED"
+    return found
+
+
+async def fail(world: World, run_id: str, **fields: Any) -> Dispatch:
+    found = (await world.dispatches(run_id))[0]
+    await world.first.grant(found)
+    assert await world.first.fail(found, **fields) == "ACCEPTED"
+    return found
+
+
+async def succeeds(world: World) -> str:
+    run_id = await world.first.start("joined", {"n": 1})
+    left, right = await world.dispatches(run_id)
+    await world.first.lease_all([left, right])
+    await world.first.report("w1", *(_done(d) for d in (left, right)))
+    await work(world, run_id, {"last": True})
+    return run_id
+
+
+def _done(dispatch: Dispatch) -> tasks_pb2.ReportItem:
+    return tasks_pb2.ReportItem(
+        task_id=dispatch.task_id, attempt=dispatch.attempt, succeeded=tasks_pb2.Succeeded(output=b"[1]")
+    )
+
+
+async def fails_retries_and_is_handled(world: World) -> str:
+    run_id = await world.first.start("flaky")
+    await fail(world, run_id, message="once", trace="t", details=b'{"a":1}')
+    await world.first.fire(await world.let_timers_come_due(run_id))
+    await work(world, run_id, {"x": [1, 2]})
+    await fail(world, run_id, message="broken", final=True)
+    await work(world, run_id, "saved")
+    return run_id
+
+
+async def fails_for_good_and_is_redone(world: World) -> str:
+    run_id = await world.first.start("two")
+    await work(world, run_id, 1)
+    await fail(world, run_id, final=True)
+    await world.first.retry(run_id)
+    await work(world, run_id, 2)
+    await world.first.retry(run_id, "first", render_inputs=True)
+    await work(world, run_id, 3)
+    await work(world, run_id, 4)
+    return run_id
+
+
+async def loses_its_lease_and_gives_another_back(world: World) -> str:
+    run_id = await world.first.start("two")
+    first = await world.dispatch(run_id)
+    await world.first.grant(first)
+    await world.let_lease_expire(first)
+    await world.first.reap(first)
+    await world.first.succeed(first)
+    second = await world.dispatch(run_id)
+    await world.first.grant(second, "w2")
+    item = tasks_pb2.ReportItem(task_id=second.task_id, attempt=second.attempt, released=tasks_pb2.Released())
+    await world.first.report("w2", item)
+    return run_id
+
+
+async def is_cancelled_while_a_worker_holds_a_task(world: World) -> str:
+    run_id = await world.first.start("joined")
+    left, right = await world.dispatches(run_id)
+    await world.first.grant(left)
+    await world.first.cancel(run_id, reason="enough")
+    await world.first.succeed(left, {"kept": 1})
+    assert await world.first.lease(right) == "RUN_CLOSED"
+    return run_id
+
+
+async def is_cancelled_and_closed_after_its_grace(world: World) -> str:
+    run_id = await world.first.start("two")
+    await world.first.grant(await world.dispatch(run_id))
+    await world.first.cancel(run_id)
+    await world.first.fire(await world.let_timers_come_due(run_id))
+    return run_id
+
+
+async def takes_signals(world: World) -> str:
+    run_id = await world.first.start("waiting")
+    for name in ("other", "approval", "approval", "other"):
+        await world.first.signal(run_id, name, {"by": name})
+    return run_id
+
+
+async def times_out_and_waits(world: World) -> str:
+    run_id = await world.first.start("waiting")
+    await world.first.fire(await world.let_timers_come_due(run_id))
+    return run_id
+
+
+async def sleeps(world: World) -> str:
+    return await world.first.start("sleeping")
+
+
+async def switches(world: World) -> str:
+    run_id = await world.first.start("switched")
+    await work(world, run_id, {"score": 3})
+    return run_id
+
+
+SCENES: list[Callable[[World], Awaitable[str]]] = [
+    succeeds,
+    fails_retries_and_is_handled,
+    fails_for_good_and_is_redone,
+    loses_its_lease_and_gives_another_back,
+    is_cancelled_while_a_worker_holds_a_task,
+    is_cancelled_and_closed_after_its_grace,
+    takes_signals,
+    times_out_and_waits,
+    sleeps,
+    switches,
+]
+
+
+async def stored(world: World, run_id: str) -> tuple[Graph, State, dict[tuple[str, int, str], Document]]:
+    """What the tables hold of a run."""
+    uuid = UUID(run_id)
+    bucket = uuid.bytes[-1]
+    async with world.database.transaction():
+        run = (await lock_runs(world.database, bucket, [uuid], wait=True))[uuid]
+        plan = await world.one(
+            "SELECT plan FROM definitions WHERE workflow = $1 AND version = $2", run.workflow, run.version
+        )
+        graph = Graph(decode_plan(orjson.loads(plan)))
+        held = Held(uuid, State(graph=graph, run=run), run.seq)
+        attempts = await world.database.fetch("SELECT path, attempt FROM attempts WHERE run_id = $1", uuid)
+        names = await world.database.fetch("SELECT DISTINCT name FROM signals WHERE run_id = $1", uuid)
+        keys = [("attempt", r["path"], r["attempt"]) for r in attempts] + [("signals", r["name"]) for r in names]
+        await load(world.database, bucket, {uuid: held}, {uuid: [("all",), *keys]})
+    outputs = await world.database.fetch("SELECT path, attempt, role, data FROM outputs WHERE run_id = $1", uuid)
+    return graph, held.state, {(r["path"], r["attempt"], r["role"]): Document(r["data"]) for r in outputs}
+
+
+async def replayed(world: World, run_id: str, graph: Graph, payloads: dict[tuple[str, int, str], Document]) -> State:
+    uuid = UUID(run_id)
+    events = await world.database.fetch("SELECT seq, at, actions FROM run_events WHERE run_id = $1 ORDER BY seq", uuid)
+    signals = {
+        r["seq"]: Document(r["payload"])
+        for r in await world.database.fetch("SELECT seq, payload FROM signals WHERE run_id = $1", uuid)
+    }
+
+    def payload_of(seq: int, action: Action) -> Document:
+        if isinstance(action, StorePayload):
+            return payloads[action.path, action.attempt, action.role]
+        assert isinstance(action, BufferSignal)
+        return signals[seq]
+
+    return replay(graph, [Recorded(seq=e["seq"], at=e["at"], actions=e["actions"]) for e in events], payload_of)
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+async def test_replaying_the_history_of_a_real_run_gives_its_rows(
+    scene: Callable[[World], Awaitable[str]], world: World
+) -> None:
+    await world.first.deploy(TWO, JOIN, SWITCH, EVENT, SLEEP, FLAKY)
+    run_id = await scene(world)
+
+    graph, live, payloads = await stored(world, run_id)
+    again = await replayed(world, run_id, graph, payloads)
+
+    assert again.run == live.run
+    assert again.tasks == live.tasks
+    assert again.tokens == live.tokens
+    assert again.attempts == live.attempts
+    assert again.payloads == payloads
+    assert _taken(again) == _taken(live)
+
+
+def _taken(state: State) -> dict[str, list[tuple[int, Document]]]:
+    return {name: [(row.seq, row.payload) for row in rows] for name, rows in state.signals.items() if rows}
+
+
+async def test_a_run_under_a_lease_is_replayed_but_for_the_lease(world: World) -> None:
+    await world.first.deploy(TWO)
+    run_id = await world.first.start("two")
+    await world.first.grant(await world.dispatch(run_id))
+
+    graph, live, payloads = await stored(world, run_id)
+    again = await replayed(world, run_id, graph, payloads)
+
+    row, leased = again.tasks["first"], live.tasks["first"]
+    assert row is not None
+    assert leased is not None
+    lease = ("state", "owner", "leased_at", "started_at", "sweep_at", "lease_owner", "lease_expires_at", "grant_key")
+    assert replace(row, **{name: getattr(leased, name) for name in lease}) == leased
+
+
+async def test_a_history_with_a_gap_is_not_replayed(world: World) -> None:
+    await world.first.deploy(TWO)
+    run_id = await loses_its_lease_and_gives_another_back(world)
+    graph, _, payloads = await stored(world, run_id)
+    await world.database.execute("DELETE FROM run_events WHERE seq = 2")
+
+    with pytest.raises(HistoryBroken, match="gap at 2"):
+        await replayed(world, run_id, graph, payloads)

@@ -1,0 +1,119 @@
+"""Channels to several coordinators, some of which come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from headway.runtime.channels import open_blocking_channel, open_channel, target_of
+from headway.runtime.serving import serve
+
+
+class Health(health_pb2_grpc.HealthServicer):
+    """Counts its calls; tells how large the requests were."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def Check(  # noqa: N802 - the contract's
+        self, request: health_pb2.HealthCheckRequest, context: object
+    ) -> health_pb2.HealthCheckResponse:
+        del request, context
+        self.calls += 1
+        return health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
+
+
+@asynccontextmanager
+async def coordinator(port: int = 0) -> AsyncIterator[tuple[Health, int]]:
+    servicer, server = Health(), grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    port = server.add_insecure_port(f"127.0.0.1:{port}")
+    await server.start()
+    try:
+        yield servicer, port
+    finally:
+        await server.stop(0)
+
+
+async def check(channel: grpc.aio.Channel) -> None:
+    stub = health_pb2_grpc.HealthStub(channel)
+    await stub.Check(health_pb2.HealthCheckRequest(), timeout=10, wait_for_ready=True)
+
+
+@pytest.mark.parametrize(
+    ("address", "target"),
+    [
+        ("coordinator:7710", "coordinator:7710"),
+        ("10.0.0.1:7710, localhost:7711", "ipv4:10.0.0.1:7710,127.0.0.1:7711"),
+        ("[::1]:7710,[::2]:7710", "ipv6:[::1]:7710,[::2]:7710"),
+        ("ipv4:10.0.0.1:7710,10.0.0.2:7710", "ipv4:10.0.0.1:7710,10.0.0.2:7710"),
+        ("dns:///coordinator:7710", "dns:///coordinator:7710"),
+    ],
+)
+def test_several_addresses_of_coordinators_are_one_target_of_their_kind(address: str, target: str) -> None:
+    assert target_of(address) == target
+
+
+async def test_calls_are_spread_over_all_coordinators() -> None:
+    async with coordinator() as (first, one), coordinator() as (second, two):
+        async with open_channel(f"127.0.0.1:{one},127.0.0.1:{two}") as channel:
+            while not (first.calls and second.calls):
+                await check(channel)
+            first.calls = second.calls = 0
+            for _ in range(20):
+                await check(channel)
+
+    assert (first.calls, second.calls) == (10, 10)
+
+
+async def test_when_one_is_gone_the_others_are_called_and_one_that_comes_back_is_found() -> None:
+    async with coordinator() as (first, one):
+        async with coordinator() as (_, two):
+            channel = open_channel(f"127.0.0.1:{one},127.0.0.1:{two}")
+            await check(channel)
+        for _ in range(10):
+            await check(channel)
+        assert first.calls >= 9
+        async with coordinator(two) as (again, _):
+            while not again.calls:
+                await check(channel)
+        await channel.close()
+
+
+async def test_a_channel_opened_before_there_is_a_coordinator_finds_it() -> None:
+    async with coordinator() as (_, port):
+        pass
+    async with open_channel(f"127.0.0.1:{port}") as channel:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10)
+        async with coordinator(port):
+            await check(channel)
+
+
+async def test_an_answer_may_be_larger_than_grpc_s_own_limit() -> None:
+    large = b"x" * (8 << 20)
+
+    async def echo(request: bytes, context: object) -> bytes:
+        del context
+        return request
+
+    handler = grpc.method_handlers_generic_handler("test.Echo", {"Echo": grpc.unary_unary_rpc_method_handler(echo)})
+    async with (
+        serve("127.0.0.1:0", register=lambda server: server.add_generic_rpc_handlers([handler])) as serving,
+        open_channel(f"127.0.0.1:{serving.port}") as channel,
+    ):
+        assert await channel.unary_unary("/test.Echo/Echo")(large, timeout=30) == large
+
+
+async def test_threads_have_a_channel_of_the_same_kind() -> None:
+    async with serve("127.0.0.1:0") as serving:
+        with open_blocking_channel(f"127.0.0.1:{serving.port}") as channel:
+            call = health_pb2_grpc.HealthStub(channel).Check.future(health_pb2.HealthCheckRequest(), timeout=10)
+            while not call.done():
+                await asyncio.sleep(0.01)
+            assert call.result().status == health_pb2.HealthCheckResponse.SERVING
