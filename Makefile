@@ -11,7 +11,7 @@ DISTS := protos services/runtime services/coordinator services/relay services/ti
 PROJECTS := $(addsuffix /pyproject.toml,$(DISTS))
 # uv trusts what the machine trusts, as pip does.
 export UV_SYSTEM_CERTS := 1
-# Arguments for pytest: make test ARGS="tests/core -k join"
+# Arguments for pytest: make test ARGS="tests/core -k join"; ARGS="-m 'not slow'" leaves out what starts whole stacks.
 ARGS ?=
 
 .PHONY: help
@@ -87,7 +87,7 @@ bench: setup ## measure throughput and latency
 ##@ Checking
 
 .PHONY: test
-test: setup ## run the tests (ARGS="tests/core -k join" for some of them)
+test: setup ## run the tests (some of them: ARGS="tests/core -k join"; without the slow ones: ARGS="-m 'not slow'")
 	@$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: check

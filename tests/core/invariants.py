@@ -131,7 +131,7 @@ def check_something_is_waited_for(world: World) -> None:
         elif row.state is TaskState.PENDING:
             assert world.run.epoch > 1
     if world.run.is_stopping:
-        assert {row.state for row in open_rows} == {TaskState.RUNNING}, "something may still start"
+        assert {row.state for row in open_rows} <= {TaskState.RUNNING, TaskState.PENDING}, "something may still start"
         assert ("", "cancel_grace", 0) in world.db.timers
 
 

@@ -21,7 +21,7 @@ RUNS = 200
 PATIENCE = 120.0  # seconds until a run counts as stuck
 SOURCE = Path(__file__).with_name("stubborn.yaml")
 SERVICES = ("worker-1", "coordinator-1", "relay-1", "timers-1")
-pytestmark = pytest.mark.timeout(280)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
 
 
 @pytest.fixture

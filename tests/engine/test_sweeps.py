@@ -111,9 +111,13 @@ async def test_what_became_ready_before_its_queue_was_read_to_the_end_is_dispatc
 
 @pytest.mark.parametrize(
     "fields",
-    [{"delivered": timedelta(minutes=2)}, {"delivered": timedelta(), "queue": "fast"}, {"delivered": timedelta(), "namespace": "b"}],
+    [
+        {"delivered": timedelta(minutes=2)},
+        {"delivered": timedelta(), "queue": "fast"},
+        {"delivered": timedelta(), "namespace": "b"},
+    ],
     ids=["not read that far", "another queue", "another namespace"],
-)  # fmt: skip
+)
 async def test_what_may_still_be_in_its_queue_is_left_alone(fields: dict[str, timedelta], world: World) -> None:
     await waiting_since(world, 1.1, sweep_in=-0.1)
 
@@ -122,9 +126,7 @@ async def test_what_may_still_be_in_its_queue_is_left_alone(fields: dict[str, ti
 
 
 @pytest.mark.parametrize(("waited", "pause"), [(0.5, 1), (1, 1), (2, 2), (4, 4), (60, 60)])
-async def test_each_sweep_without_proof_doubles_the_time_to_the_next(
-    waited: float, pause: float, world: World
-) -> None:
+async def test_each_sweep_without_proof_doubles_the_time_to_the_next(waited: float, pause: float, world: World) -> None:
     await waiting_since(world, waited, sweep_in=-0.01)
 
     assert await aged(world, delivered=timedelta()) == 1
@@ -183,9 +185,7 @@ async def test_nonsense_in_a_sweep_is_refused_or_left_out(world: World) -> None:
     assert (await refusal_of(world.first.outbox.Sweep(endless))).metadata["field"] == "delivered_age"
 
 
-async def test_a_setting_that_an_operator_mistyped_is_not_taken(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_setting_that_an_operator_mistyped_is_not_taken(world: World, caplog: pytest.LogCaptureFixture) -> None:
     for value in ("0", "-1", "many", "99999", ""):
         await world.database.execute("UPDATE settings SET value = $1", value)
         await world.first.engine._refresh()

@@ -17,11 +17,11 @@ from headway.api.outbox.v1 import outbox_pb2
 from headway.relay.broker import EPOCH_KEY, QUEUES_KEY, SWEEPER_KEY, Broker
 from headway.relay.coordinator import Coordinator
 from headway.relay.loss import ProgressSweep
-from headway.runtime.channels import open_channel
-from headway.runtime.queues import stream_of
 from headway.relay.publishing import Lags
 from headway.relay.store import Outbox, close_pool, connect_pool
 from headway.relay.telemetry import Telemetry
+from headway.runtime.channels import open_channel
+from headway.runtime.queues import stream_of
 from tests.relay.world import World, until
 
 STREAM = stream_of("default/work")

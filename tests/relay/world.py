@@ -21,8 +21,8 @@ from redis.asyncio import Redis
 from headway.api.events.v1 import events_pb2, events_pb2_grpc
 from headway.api.outbox.v1 import outbox_pb2, outbox_pb2_grpc
 from headway.relay.__main__ import relay
-from headway.runtime.queues import stream_of
 from headway.relay.settings import RelaySettings
+from headway.runtime.queues import stream_of
 
 MIGRATIONS = [
     migration.read_text(encoding="utf-8")
@@ -142,7 +142,7 @@ class World:
         *,
         bucket: int = 0,
         queue: str = "work",
-        path: str = "step",
+        path: str = "step_0",
         trace: str = "",
         notify: bool = True,
         age: float = 0.0,

@@ -19,7 +19,6 @@ from headway.api.tasks.v1 import tasks_pb2
 from headway.coordinator import clock
 from tests.rpc.world import ONE, TWO, Coordinator, Dispatch, World, succeeded
 
-
 T = TypeVar("T")
 
 

@@ -33,7 +33,7 @@ FLAKY = (
 
 async def work(world: World, run_id: str, output: object = None, *, path: str | None = None) -> Dispatch:
     """Do the next task, or the one named."""
-    found = [d for d in await world.dispatches(run_id) if path in (None, d.path)][0]
+    found = next(d for d in await world.dispatches(run_id) if path in (None, d.path))
     await world.first.grant(found)
     assert await world.first.succeed(found, output) == "ACCEPTED"
     return found

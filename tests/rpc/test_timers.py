@@ -42,7 +42,7 @@ async def test_a_timer_told_by_many_at_two_coordinators_fires_once(world: World)
 
     answers = await asyncio.gather(*(c.fire([*due, *due]) for c in (world.first, other) * 4))
 
-    assert sorted(sum(answers, [])) == ["FIRED"] + ["STALE"] * 15
+    assert sorted(answer for told in answers for answer in told) == ["FIRED"] + ["STALE"] * 15
     assert await world.dispatches(run_id) == [Dispatch(run_id, "late", 1)]
     assert await world.timer_rows(run_id) == []
     assert [event.type for event in await world.first.history(run_id)] == ["RunStarted", "TimerFired"]
@@ -71,11 +71,15 @@ async def test_a_deadline_ends_the_run_and_all_its_timers(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("path", "kind", "attempt"),
-    [("work", "retry", 1), ("work", "queue_timeout", 7), ("work", "wait", 1), ("nowhere", "wait", 1), ("", "cancel_grace", 0)],
-)  # fmt: skip
-async def test_a_timer_that_means_nothing_any_more_is_deleted(
-    path: str, kind: str, attempt: int, world: World
-) -> None:
+    [
+        ("work", "retry", 1),
+        ("work", "queue_timeout", 7),
+        ("work", "wait", 1),
+        ("nowhere", "wait", 1),
+        ("", "cancel_grace", 0),
+    ],
+)
+async def test_a_timer_that_means_nothing_any_more_is_deleted(path: str, kind: str, attempt: int, world: World) -> None:
     await world.first.deploy(ONE)
     run_id = await world.first.start("one")
     dispatch = await world.dispatch(run_id)

@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import count
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -250,7 +249,6 @@ class World:
     database: asyncpg.Connection[asyncpg.Record]
     stack: AsyncExitStack
     first: Coordinator = field(init=False)
-    _names: Iterable[int] = field(default_factory=count)
 
     async def coordinator(self, *, size: int = 6) -> Coordinator:
         """Start another coordinator; it stops with the test."""
@@ -292,7 +290,8 @@ class World:
 
     async def let_lease_expire(self, dispatch: Dispatch) -> None:
         await self.database.execute(
-            "UPDATE tasks SET lease_expires_at = clock_timestamp() - interval '1 second' WHERE run_id = $1 AND path = $2",
+            "UPDATE tasks SET lease_expires_at = clock_timestamp() - interval '1 second'"
+            " WHERE run_id = $1 AND path = $2",
             dispatch.uuid,
             dispatch.path,
         )
@@ -416,9 +415,7 @@ async def database(lasting_database_url: str) -> AsyncIterator[asyncpg.Connectio
 
 
 @pytest.fixture
-async def world(
-    lasting_database_url: str, database: asyncpg.Connection[asyncpg.Record]
-) -> AsyncIterator[World]:
+async def world(lasting_database_url: str, database: asyncpg.Connection[asyncpg.Record]) -> AsyncIterator[World]:
     """An empty database with one coordinator on it."""
     async with AsyncExitStack() as stack:
         made = World(lasting_database_url, database, stack)

@@ -91,7 +91,9 @@ FAILED = replace(
     lease_expires_at=None,
     grant_key=None,
 )
-CANCELLED = replace(FAILED, path="cancelled", state=TaskState.CANCELLED, failure_class=None, disposition=None, cause="x")
+CANCELLED = replace(
+    FAILED, path="cancelled", state=TaskState.CANCELLED, failure_class=None, disposition=None, cause="x"
+)
 TOKEN = TokenRow("join", live=1 << 70, dead=2, failed=4, always=8, names={"2": [("failed", None), ("step", 3)]})
 SIGNAL = SignalRow(5, "name", Document(b"[1]"), NOW, None)
 ATTEMPT = AttemptRow(
@@ -161,12 +163,13 @@ async def test_statements_that_lock_tasks_give_every_column_in_the_order_of_the_
     )
 
     assert {record["attname"] for record in table} == {*columns, "bucket"}
-    assert {field.name for field in fields(TaskRow)} - {"input"} == {
-        *columns
-    } - {"run_id", "input_path", "input_attempt", "input_role"}
-    assert columns == [
-        attribute.name for attribute in (await database.prepare(SQL["lock_tasks"])).get_attributes()
-    ]
+    assert {field.name for field in fields(TaskRow)} - {"input"} == {*columns} - {
+        "run_id",
+        "input_path",
+        "input_attempt",
+        "input_role",
+    }
+    assert columns == [attribute.name for attribute in (await database.prepare(SQL["lock_tasks"])).get_attributes()]
 
 
 @pytest.mark.parametrize("name", ["lock_runs", "lock_runs_waiting"])
@@ -266,5 +269,3 @@ async def test_task_row_reads_the_record_by_position_as_its_names_say(
     row = task_row(record)
     for name in set(record.keys()) - {"run_id", "input_path", "input_attempt", "input_role", "error"}:
         assert getattr(row, name) == record[name], name
-
-

@@ -67,7 +67,7 @@ def test_a_function_that_cannot_be_called_with_input_and_context_is_refused(func
 
 @pytest.mark.parametrize("queue", ["", "a/b", "{a}", "Capital", "a b", "a" * 64])
 def test_a_handler_of_a_queue_that_no_node_could_name_is_refused(queue: str) -> None:
-    with pytest.raises(HandlerRefused, match=r"handler 'run' cannot have the queue .*: a queue's name matches \[a-z0-9\]"):
+    with pytest.raises(HandlerRefused, match=r"handler 'run' cannot have the queue .*: .* matches \[a-z0-9\]"):
         Registry().handler("run", queue=queue)(with_input)
 
 

@@ -1,4 +1,4 @@
-"""Channels to the coordinator: how its copies are found, how calls are spread over them, how soon a lost one is noticed.
+"""Channels to the coordinator: how its copies are found, how calls are spread, how soon a loss is noticed.
 
 A channel connects when it is first used, and again after each loss; whether a call is repeated is the caller's.
 """

@@ -26,7 +26,7 @@ from headway.coordinator.engine.lanes import Committed, Ticket
 from headway.coordinator.engine.plans import Plans
 from headway.coordinator.engine.submissions import Fire, Report, Start, Submission, TimerKey
 from headway.coordinator.store.errors import translated
-from headway.coordinator.store.loading import Held, clock as database_clock, existing_runs, load, lock_runs
+from headway.coordinator.store.loading import Held, existing_runs, load, lock_runs
 from headway.coordinator.store.pool import Connection, Pool
 from headway.coordinator.store.saving import EventRecord, Saving, StaleReport, save, save_stale_reports
 from headway.coordinator.store.timers import delete_timers, due_timers, find_requests
@@ -83,8 +83,7 @@ class _Batch:
 
     async def decide(self, connection: Connection) -> None:
         """All of the transaction but its beginning and end."""
-        await self._lock(connection)
-        now = await database_clock(connection)
+        now = await self._lock(connection)
         await self._prepare(connection, now)
         await self._decide_all(connection, now)
         await delete_timers(connection, self._bucket, self._meaningless)  # first: a later event may set one anew
@@ -114,8 +113,9 @@ class _Batch:
 
     # --- lock and load
 
-    async def _lock(self, connection: Connection) -> None:
-        locked = await lock_runs(connection, self._bucket, self._by_run, wait=self._waits)
+    async def _lock(self, connection: Connection) -> datetime:
+        """Lock the runs; return the database's time."""
+        locked, now = await lock_runs(connection, self._bucket, self._by_run, wait=self._waits)
         for run_id, run in locked.items():
             graph = await self._plans.get(connection, (run.namespace, run.workflow, run.version))
             state = State(graph=graph, run_id=run_id.hex, run=run)
@@ -125,6 +125,7 @@ class _Batch:
             there = await existing_runs(connection, self._bucket, absent)
             for run_id in absent:
                 self._without_lock(run_id, is_there=run_id in there)
+        return now
 
     def _without_lock(self, run_id: UUID, *, is_there: bool) -> None:
         """A run that is locked elsewhere, or not there: only a start can do with none."""

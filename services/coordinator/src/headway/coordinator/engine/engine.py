@@ -185,10 +185,8 @@ class Engine:
                 if not records:
                     return None, 0
                 now = await connection.fetchval(SQL["clock"])
-                keys = [(r["run_id"], r["path"], r["attempt"]) for r in records]
-                await connection.execute(
-                    SQL["set_swept"], bucket, now, *[list(column) for column in zip(*keys, strict=True)]
-                )
+                swept = [(bucket, now, r["run_id"], r["path"], r["attempt"]) for r in records]
+                await connection.executemany(SQL["set_swept"], swept)
                 rows = [
                     (clock.new_uuid(), r["run_id"], r["namespace"], r["path"], r["attempt"], r["queue"], r["handler"],
                      r["trace"])

@@ -12,7 +12,14 @@ from headway.api.events.v1 import events_pb2, events_pb2_grpc
 from headway.api.outbox.v1 import outbox_pb2, outbox_pb2_grpc
 from headway.api.timers.v1 import timers_pb2, timers_pb2_grpc
 from headway.coordinator.core.payloads import accept
-from headway.coordinator.core.refusals import BatchTooLarge, InvalidArgument, Overloaded, Refusal, RunClosed, RunNotFound
+from headway.coordinator.core.refusals import (
+    BatchTooLarge,
+    InvalidArgument,
+    Overloaded,
+    Refusal,
+    RunClosed,
+    RunNotFound,
+)
 from headway.coordinator.engine.engine import Engine, Swept
 from headway.coordinator.engine.submissions import Expire, Fire, Signal, Submission
 from headway.coordinator.ids import MalformedId, parse_run_id, parse_task_id, task_id

@@ -142,10 +142,25 @@ def _attempt_row(record: asyncpg.Record) -> AttemptRow:
     )
 
 
-async def lock_runs(connection: Connection, bucket: int, run_ids: Iterable[UUID], *, wait: bool) -> dict[UUID, RunRow]:
-    """Lock runs in order and return those that could be locked; `wait`: all that exist."""
+async def lock_runs(
+    connection: Connection, bucket: int, run_ids: Iterable[UUID], *, wait: bool
+) -> tuple[dict[UUID, RunRow], datetime]:
+    """Lock runs in order.
+
+    Args:
+        connection: in a transaction.
+        bucket: of all the runs.
+        run_ids: which.
+        wait: for those that are locked elsewhere; else they are skipped.
+
+    Returns:
+        The rows that could be locked, and the database's time: taken after the locks, so that no wait for them makes
+        event time go back.
+    """
     statement = SQL["lock_runs_waiting" if wait else "lock_runs"]
-    return {row["run_id"]: run_row(row) for row in await connection.fetch(statement, bucket, list(run_ids))}
+    records = await connection.fetch(statement, bucket, list(run_ids))
+    now = records[0]["now"] if records and not wait else await clock(connection)
+    return {row["run_id"]: run_row(row) for row in records}, now
 
 
 async def existing_runs(connection: Connection, bucket: int, run_ids: Iterable[UUID]) -> set[UUID]:

@@ -16,6 +16,7 @@ from headway.coordinator.store.errors import NotApplied
 from headway.coordinator.store.loading import Held
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
+from headway.coordinator.store.timers import TimerKey, delete_timers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +101,6 @@ async def save_dispatches(connection: Connection, bucket: int, now: datetime, ro
     """Write outbox rows (outbox_id, run_id, namespace, path, attempt, queue, handler, trace) and wake the relays."""
     if rows:
         await connection.execute(SQL["insert_outbox"], bucket, now, *_columns(rows))
-        await connection.execute(SQL["notify_outbox"], str(bucket))
 
 
 async def save_stale_reports(
@@ -237,7 +237,7 @@ async def _save_timers(connection: Connection, bucket: int, savings: Sequence[Sa
     over = [saving.held.run_id for saving in savings if saving.changes.all_timers_gone and saving.held.was_seq]
     if over:
         await connection.execute(SQL["delete_run_timers"], bucket, over)
-    gone: list[tuple[Any, ...]] = []
+    gone: list[TimerKey] = []
     put: list[tuple[Any, ...]] = []
     for saving in savings:
         for key, due_at in saving.changes.timers.items():
@@ -245,7 +245,7 @@ async def _save_timers(connection: Connection, bucket: int, savings: Sequence[Sa
                 put.append((saving.held.run_id, *key, due_at))
             elif not saving.changes.all_timers_gone:
                 gone.append((saving.held.run_id, *key))
-    await _put(connection, "delete_timers", bucket, gone)
+    await delete_timers(connection, bucket, gone)
     await _put(connection, "put_timers", bucket, put)
 
 

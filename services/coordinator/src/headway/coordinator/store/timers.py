@@ -22,11 +22,11 @@ async def due_timers(connection: Connection, bucket: int, keys: Sequence[TimerKe
     return {(record["run_id"], record["path"], record["kind"], record["attempt"]) for record in records}
 
 
-async def delete_timers(connection: Connection, bucket: int, keys: Sequence[TimerKey]) -> None:
-    """Delete timers that mean nothing any more."""
-    if keys:
-        columns = [list(column) for column in zip(*keys, strict=True)]
-        await connection.execute(SQL["delete_timers"], bucket, *columns)
+async def delete_timers(connection: Connection, bucket: int, keys: Iterable[TimerKey]) -> None:
+    """Delete timers that fired or mean nothing any more; they may be gone already."""
+    rows = [(bucket, *key) for key in keys]
+    if rows:
+        await connection.executemany(SQL["delete_timer"], rows)
 
 
 async def find_requests(

@@ -5,7 +5,7 @@
 -- The locks of a decision, in order; runs that are locked elsewhere are skipped and come in the next batch.
 SELECT run_id, namespace, workflow, version, state, epoch, seq, key, trace, vars, cancelling, failing, expired,
        finish_path, open_tasks, succeeded_tasks, unhandled_tasks, error, output_path, output_attempt, created_at,
-       last_event_at, finished_at
+       last_event_at, finished_at, clock_timestamp() AS now
 FROM runs
 WHERE bucket = $1 AND run_id = ANY ($2::uuid[])
 ORDER BY run_id
@@ -40,19 +40,33 @@ SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::integer[], $6
     $24::timestamptz[]) AS x;
 
 -- name: update_runs
--- Runs after their events, guarded by the sequence number that was read under the lock.
-UPDATE runs AS r
-SET state = x.state, epoch = x.epoch, seq = x.seq, vars = x.vars, cancelling = x.cancelling, failing = x.failing,
-    expired = x.expired, finish_path = x.finish_path, open_tasks = x.open_tasks,
-    succeeded_tasks = x.succeeded_tasks, unhandled_tasks = x.unhandled_tasks, error = x.error,
-    output_path = x.output_path, output_attempt = x.output_attempt, last_event_at = x.last_event_at,
-    finished_at = x.finished_at
+-- Runs after their events, guarded by the sequence number that was read under the lock (why so: see tasks.sql).
+INSERT INTO runs AS r (bucket, run_id, namespace, workflow, version, state, epoch, seq, key, trace, vars, cancelling, failing, expired,
+    finish_path, open_tasks, succeeded_tasks, unhandled_tasks, error, output_path, output_attempt,
+    created_at, last_event_at, finished_at)
+SELECT $1, x.run_id, r.namespace, r.workflow, r.version, x.state, x.epoch, x.seq, r.key, r.trace, x.vars,
+       x.cancelling, x.failing, x.expired, x.finish_path, x.open_tasks, x.succeeded_tasks,
+       x.unhandled_tasks, x.error, x.output_path, x.output_attempt, r.created_at, x.last_event_at,
+       x.finished_at
 FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::integer[], $6::bigint[], $7::bytea[], $8::boolean[],
-    $9::boolean[], $10::boolean[], $11::text[], $12::integer[], $13::integer[], $14::integer[], $15::bytea[],
-    $16::text[], $17::bigint[], $18::timestamptz[], $19::timestamptz[])
+    $9::boolean[], $10::boolean[], $11::text[], $12::integer[], $13::integer[], $14::integer[],
+    $15::bytea[], $16::text[], $17::bigint[], $18::timestamptz[], $19::timestamptz[])
     AS x (run_id, was_seq, state, epoch, seq, vars, cancelling, failing, expired, finish_path, open_tasks,
-          succeeded_tasks, unhandled_tasks, error, output_path, output_attempt, last_event_at, finished_at)
-WHERE r.bucket = $1 AND r.run_id = x.run_id AND r.seq = x.was_seq;
+          succeeded_tasks, unhandled_tasks, error, output_path, output_attempt, last_event_at,
+          finished_at)
+CROSS JOIN LATERAL (
+    SELECT namespace, workflow, version, key, trace, created_at
+    FROM runs
+    WHERE bucket = $1 AND run_id = x.run_id AND seq = x.was_seq
+    LIMIT 1
+) AS r
+ON CONFLICT (bucket, run_id) DO UPDATE
+SET state = EXCLUDED.state, epoch = EXCLUDED.epoch, seq = EXCLUDED.seq, vars = EXCLUDED.vars, cancelling =
+    EXCLUDED.cancelling, failing = EXCLUDED.failing, expired = EXCLUDED.expired, finish_path =
+    EXCLUDED.finish_path, open_tasks = EXCLUDED.open_tasks, succeeded_tasks = EXCLUDED.succeeded_tasks,
+    unhandled_tasks = EXCLUDED.unhandled_tasks, error = EXCLUDED.error, output_path = EXCLUDED.output_path,
+    output_attempt = EXCLUDED.output_attempt, last_event_at = EXCLUDED.last_event_at, finished_at =
+    EXCLUDED.finished_at;
 
 -- name: insert_events
 -- The history, in the decision's transaction.
@@ -64,9 +78,13 @@ FROM unnest($3::uuid[], $4::bigint[], $5::text[], $6::timestamptz[], $7::text[],
 -- name: find_requests
 -- Mutations that were applied before: they are answered as the first time.
 SELECT q.run_id, q.request_id, q.answer
-FROM requests AS q
-JOIN unnest($2::uuid[], $3::uuid[]) AS x (run_id, request_id) ON q.run_id = x.run_id AND q.request_id = x.request_id
-WHERE q.bucket = $1;
+FROM unnest($2::uuid[], $3::uuid[]) AS x (run_id, request_id)
+CROSS JOIN LATERAL (
+    SELECT run_id, request_id, answer
+    FROM requests
+    WHERE bucket = $1 AND run_id = x.run_id AND request_id = x.request_id
+    LIMIT 1
+) AS q;
 
 -- name: insert_requests
 -- Mutations that were applied now.

@@ -1,4 +1,8 @@
 -- Statements on `tasks`, `attempts`, `tokens`, `outputs` and `signals`. One bucket each.
+--
+-- Rows that are named by key are found through LATERAL, one index look-up each, and changed by INSERT … ON CONFLICT whose
+-- SELECT is the guard: a join with unnest would be planned by the statistics of the moment, and on a young or empty table
+-- that is a scan of the whole bucket for every batch.
 
 -- name: lock_tasks
 -- The task rows that decisions may change, locked in order after their runs.
@@ -7,11 +11,16 @@ SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.
        t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at, t.started_at,
        t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_owner, t.lease_expires_at, t.grant_key,
        t.attempt_expires_at, t.sweep_at, t.reported
-FROM tasks AS t
-JOIN unnest($2::uuid[], $3::text[]) AS x (run_id, path) ON t.run_id = x.run_id AND t.path = x.path
-WHERE t.bucket = $1
-ORDER BY t.run_id, t.path
-FOR UPDATE OF t;
+FROM (SELECT run_id, path FROM unnest($2::uuid[], $3::text[]) AS k (run_id, path) ORDER BY run_id, path) AS x
+CROSS JOIN LATERAL (
+    SELECT run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
+           attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error, disposition,
+           handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at, lease_owner,
+           lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported
+    FROM tasks
+    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
+    FOR UPDATE
+) AS t;
 
 -- name: lock_open_tasks
 -- Every task of some runs that is not settled.
@@ -65,25 +74,40 @@ SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6:
 
 -- name: update_tasks
 -- Tasks after their events, guarded by the state and attempt that were read under the lock.
-UPDATE tasks AS t
-SET state = x.state, attempt = x.attempt, generation = x.generation, tries = x.tries, losses = x.losses,
-    input_path = x.input_path, input_attempt = x.input_attempt, input_role = x.input_role,
-    output_attempt = x.output_attempt, failure_class = x.failure_class, error = x.error, disposition = x.disposition,
-    handled_by = x.handled_by, cause = x.cause, ready_at = x.ready_at, started_at = x.started_at,
-    finished_at = x.finished_at, due_at = x.due_at, owner = x.owner, leased_at = x.leased_at,
-    lease_owner = x.lease_owner, lease_expires_at = x.lease_expires_at, grant_key = x.grant_key,
-    attempt_expires_at = x.attempt_expires_at, sweep_at = x.sweep_at, reported = x.reported
+INSERT INTO tasks AS t (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
+    attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error,
+    disposition, handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at,
+    lease_owner, lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported)
+SELECT $1, t.run_id, t.path, x.state, x.attempt, x.generation, x.tries, x.losses, t.namespace, t.queue, t.handler,
+       t.lease_ms, t.attempt_timeout_ms, x.input_path, x.input_attempt, x.input_role, x.output_attempt,
+       x.failure_class, x.error, x.disposition, x.handled_by, x.cause, t.created_at, x.ready_at,
+       x.started_at, x.finished_at, x.due_at, x.owner, x.leased_at, x.lease_owner, x.lease_expires_at,
+       x.grant_key, x.attempt_expires_at, x.sweep_at, x.reported
 FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::integer[], $9::integer[],
-    $10::integer[], $11::text[], $12::bigint[], $13::text[], $14::bigint[], $15::text[], $16::bytea[], $17::text[],
-    $18::integer[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::timestamptz[], $23::timestamptz[],
-    $24::text[], $25::timestamptz[], $26::text[], $27::timestamptz[], $28::text[], $29::timestamptz[],
-    $30::timestamptz[], $31::boolean[])
-    AS x (run_id, path, was_state, was_attempt, state, attempt, generation, tries, losses, input_path, input_attempt,
-          input_role, output_attempt, failure_class, error, disposition, handled_by, cause, ready_at, started_at,
-          finished_at, due_at, owner, leased_at, lease_owner, lease_expires_at, grant_key, attempt_expires_at,
-          sweep_at, reported)
-WHERE t.bucket = $1 AND t.run_id = x.run_id AND t.path = x.path
-  AND t.state = x.was_state AND t.attempt = x.was_attempt;
+    $10::integer[], $11::text[], $12::bigint[], $13::text[], $14::bigint[], $15::text[], $16::bytea[],
+    $17::text[], $18::integer[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::timestamptz[],
+    $23::timestamptz[], $24::text[], $25::timestamptz[], $26::text[], $27::timestamptz[], $28::text[],
+    $29::timestamptz[], $30::timestamptz[], $31::boolean[])
+    AS x (run_id, path, was_state, was_attempt, state, attempt, generation, tries, losses, input_path,
+          input_attempt, input_role, output_attempt, failure_class, error, disposition, handled_by,
+          cause, ready_at, started_at, finished_at, due_at, owner, leased_at, lease_owner,
+          lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported)
+CROSS JOIN LATERAL (
+    SELECT run_id, path, namespace, queue, handler, lease_ms, attempt_timeout_ms, created_at
+    FROM tasks
+    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path AND state = x.was_state AND attempt = x.was_attempt
+    LIMIT 1
+) AS t
+ON CONFLICT (bucket, run_id, path) DO UPDATE
+SET state = EXCLUDED.state, attempt = EXCLUDED.attempt, generation = EXCLUDED.generation, tries =
+    EXCLUDED.tries, losses = EXCLUDED.losses, input_path = EXCLUDED.input_path, input_attempt =
+    EXCLUDED.input_attempt, input_role = EXCLUDED.input_role, output_attempt = EXCLUDED.output_attempt,
+    failure_class = EXCLUDED.failure_class, error = EXCLUDED.error, disposition = EXCLUDED.disposition,
+    handled_by = EXCLUDED.handled_by, cause = EXCLUDED.cause, ready_at = EXCLUDED.ready_at, started_at =
+    EXCLUDED.started_at, finished_at = EXCLUDED.finished_at, due_at = EXCLUDED.due_at, owner =
+    EXCLUDED.owner, leased_at = EXCLUDED.leased_at, lease_owner = EXCLUDED.lease_owner, lease_expires_at =
+    EXCLUDED.lease_expires_at, grant_key = EXCLUDED.grant_key, attempt_expires_at =
+    EXCLUDED.attempt_expires_at, sweep_at = EXCLUDED.sweep_at, reported = EXCLUDED.reported;
 
 -- name: lock_leases
 -- Tasks that workers ask for: never waits; with the run's gate and the task's input.
@@ -91,60 +115,116 @@ SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.handler, t
        t.attempt_timeout_ms, t.grant_key, t.lease_owner, t.lease_expires_at, t.started_at, t.ready_at,
        r.namespace, r.workflow, r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path, r.trace,
        r.seq AS run_seq, r.created_at AS run_created_at, i.data AS input, clock_timestamp() AS now
-FROM tasks AS t
-JOIN unnest($2::uuid[], $3::text[]) AS x (run_id, path) ON t.run_id = x.run_id AND t.path = x.path
-JOIN runs AS r ON r.bucket = $1 AND r.run_id = t.run_id
-LEFT JOIN outputs AS i ON i.bucket = $1 AND i.run_id = t.run_id AND i.path = t.input_path
-                      AND i.attempt = t.input_attempt AND i.role = t.input_role
-WHERE t.bucket = $1
-ORDER BY t.run_id, t.path
-FOR UPDATE OF t SKIP LOCKED;
+FROM (SELECT run_id, path FROM unnest($2::uuid[], $3::text[]) AS k (run_id, path) ORDER BY run_id, path) AS x
+CROSS JOIN LATERAL (
+    SELECT run_id, path, state, attempt, generation, tries, handler, queue, lease_ms, attempt_timeout_ms, grant_key,
+           lease_owner, lease_expires_at, started_at, ready_at, input_path, input_attempt, input_role
+    FROM tasks
+    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
+    FOR UPDATE SKIP LOCKED
+) AS t
+CROSS JOIN LATERAL (
+    SELECT namespace, workflow, state, cancelling, failing, expired, finish_path, trace, seq, created_at
+    FROM runs
+    WHERE bucket = $1 AND run_id = t.run_id
+    LIMIT 1
+) AS r
+LEFT JOIN LATERAL (
+    SELECT data
+    FROM outputs
+    WHERE bucket = $1 AND run_id = t.run_id AND path = t.input_path AND attempt = t.input_attempt
+      AND role = t.input_role
+    LIMIT 1
+) AS i ON true;
 
 -- name: existing_tasks
 -- Which of the tasks that were not locked are there at all.
 SELECT t.run_id, t.path
-FROM tasks AS t
-JOIN unnest($2::uuid[], $3::text[]) AS x (run_id, path) ON t.run_id = x.run_id AND t.path = x.path
-WHERE t.bucket = $1;
+FROM unnest($2::uuid[], $3::text[]) AS x (run_id, path)
+CROSS JOIN LATERAL (
+    SELECT run_id, path FROM tasks WHERE bucket = $1 AND run_id = x.run_id AND path = x.path LIMIT 1
+) AS t;
 
 -- name: grant_leases
--- ready -> running (claim), or the same grant again; guarded by the attempt.
-UPDATE tasks AS t
-SET state = 'running', lease_owner = x.owner, owner = x.owner, grant_key = x.grant_key, leased_at = x.leased_at,
-    lease_expires_at = x.lease_expires_at, attempt_expires_at = x.attempt_expires_at, sweep_at = NULL,
-    started_at = COALESCE(t.started_at, x.leased_at)
+-- ready -> running (claim), guarded by state and attempt.
+INSERT INTO tasks AS t (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
+    attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error,
+    disposition, handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at,
+    lease_owner, lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported)
+SELECT $1, t.run_id, t.path, 'running', t.attempt, t.generation, t.tries, t.losses, t.namespace, t.queue, t.handler,
+       t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
+       t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at,
+       COALESCE(t.started_at, x.leased_at), t.finished_at, t.due_at, x.owner, x.leased_at, x.owner,
+       x.lease_expires_at, x.grant_key, x.attempt_expires_at, NULL, t.reported
 FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[],
     $9::timestamptz[])
     AS x (run_id, path, attempt, owner, grant_key, leased_at, lease_expires_at, attempt_expires_at)
-WHERE t.bucket = $1 AND t.run_id = x.run_id AND t.path = x.path AND t.attempt = x.attempt AND t.state = 'ready';
+CROSS JOIN LATERAL (
+    SELECT run_id, path, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
+           attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class,
+           error, disposition, handled_by, cause, created_at, ready_at, started_at, finished_at,
+           due_at, reported
+    FROM tasks
+    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path AND attempt = x.attempt AND state = 'ready'
+    LIMIT 1
+) AS t
+ON CONFLICT (bucket, run_id, path) DO UPDATE
+SET state = EXCLUDED.state, started_at = EXCLUDED.started_at, owner = EXCLUDED.owner, leased_at =
+    EXCLUDED.leased_at, lease_owner = EXCLUDED.lease_owner, lease_expires_at = EXCLUDED.lease_expires_at,
+    grant_key = EXCLUDED.grant_key, attempt_expires_at = EXCLUDED.attempt_expires_at, sweep_at =
+    EXCLUDED.sweep_at;
 
 -- name: lock_renewals
 -- Leases that workers renew: never waits.
 SELECT t.run_id, t.path, t.state, t.attempt, t.lease_owner, t.lease_ms, t.lease_expires_at, t.attempt_expires_at,
        r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path, clock_timestamp() AS now
-FROM tasks AS t
-JOIN unnest($2::uuid[], $3::text[]) AS x (run_id, path) ON t.run_id = x.run_id AND t.path = x.path
-JOIN runs AS r ON r.bucket = $1 AND r.run_id = t.run_id
-WHERE t.bucket = $1
-ORDER BY t.run_id, t.path
-FOR UPDATE OF t SKIP LOCKED;
+FROM (SELECT run_id, path FROM unnest($2::uuid[], $3::text[]) AS k (run_id, path) ORDER BY run_id, path) AS x
+CROSS JOIN LATERAL (
+    SELECT run_id, path, state, attempt, lease_owner, lease_ms, lease_expires_at, attempt_expires_at
+    FROM tasks
+    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
+    FOR UPDATE SKIP LOCKED
+) AS t
+CROSS JOIN LATERAL (
+    SELECT state, cancelling, failing, expired, finish_path FROM runs WHERE bucket = $1 AND run_id = t.run_id LIMIT 1
+) AS r;
 
 -- name: renew_leases
 -- Longer leases, guarded by the holder.
-UPDATE tasks AS t
-SET lease_expires_at = x.lease_expires_at
+INSERT INTO tasks AS t (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
+    attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error,
+    disposition, handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at,
+    lease_owner, lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported)
+SELECT $1, t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.namespace, t.queue, t.handler,
+       t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
+       t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at,
+       t.started_at, t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_owner, x.lease_expires_at,
+       t.grant_key, t.attempt_expires_at, t.sweep_at, t.reported
 FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::timestamptz[])
     AS x (run_id, path, attempt, owner, lease_expires_at)
-WHERE t.bucket = $1 AND t.run_id = x.run_id AND t.path = x.path AND t.attempt = x.attempt
-  AND t.state = 'running' AND t.lease_owner = x.owner;
+CROSS JOIN LATERAL (
+    SELECT run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
+           attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class,
+           error, disposition, handled_by, cause, created_at, ready_at, started_at, finished_at,
+           due_at, owner, leased_at, lease_owner, grant_key, attempt_expires_at, sweep_at, reported
+    FROM tasks
+    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path AND attempt = x.attempt AND state = 'running'
+      AND lease_owner = x.owner
+    LIMIT 1
+) AS t
+ON CONFLICT (bucket, run_id, path) DO UPDATE
+SET lease_expires_at = EXCLUDED.lease_expires_at;
 
 -- name: get_attempts
 -- Attempts that were left behind, for late reports.
 SELECT a.run_id, a.path, a.attempt, a.owner, a.leased_at, a.ended_at, a.outcome, a.reported, a.failure_class, a.error
-FROM attempts AS a
-JOIN unnest($2::uuid[], $3::text[], $4::bigint[]) AS x (run_id, path, attempt)
-  ON a.run_id = x.run_id AND a.path = x.path AND a.attempt = x.attempt
-WHERE a.bucket = $1;
+FROM unnest($2::uuid[], $3::text[], $4::bigint[]) AS x (run_id, path, attempt)
+CROSS JOIN LATERAL (
+    SELECT run_id, path, attempt, owner, leased_at, ended_at, outcome, reported, failure_class, error
+    FROM attempts
+    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path AND attempt = x.attempt
+    LIMIT 1
+) AS a;
 
 -- name: insert_attempts
 -- Attempts that are left behind.
@@ -156,9 +236,13 @@ SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[], $6:
 -- name: get_tokens
 -- Tokens that reached nodes with several incoming edges.
 SELECT k.run_id, k.path, k.live, k.dead, k.failed, k.always, k.names
-FROM tokens AS k
-JOIN unnest($2::uuid[], $3::text[]) AS x (run_id, path) ON k.run_id = x.run_id AND k.path = x.path
-WHERE k.bucket = $1;
+FROM unnest($2::uuid[], $3::text[]) AS x (run_id, path)
+CROSS JOIN LATERAL (
+    SELECT run_id, path, live, dead, failed, always, names
+    FROM tokens
+    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
+    LIMIT 1
+) AS k;
 
 -- name: get_all_tokens
 -- Every token row of some runs: for a retry.
@@ -176,10 +260,13 @@ SET live = EXCLUDED.live, dead = EXCLUDED.dead, failed = EXCLUDED.failed, always
 -- name: get_payloads
 -- Stored payloads.
 SELECT o.run_id, o.path, o.attempt, o.role, o.data
-FROM outputs AS o
-JOIN unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[]) AS x (run_id, path, attempt, role)
-  ON o.run_id = x.run_id AND o.path = x.path AND o.attempt = x.attempt AND o.role = x.role
-WHERE o.bucket = $1;
+FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[]) AS x (run_id, path, attempt, role)
+CROSS JOIN LATERAL (
+    SELECT run_id, path, attempt, role, data
+    FROM outputs
+    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path AND attempt = x.attempt AND role = x.role
+    LIMIT 1
+) AS o;
 
 -- name: insert_payloads
 -- New payloads; they never change.
@@ -189,9 +276,13 @@ SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[], $6:
 -- name: get_signals
 -- Signals that nobody has taken, oldest first.
 SELECT s.run_id, s.seq, s.name, s.payload, s.received_at
-FROM signals AS s
-JOIN unnest($2::uuid[], $3::text[]) AS x (run_id, name) ON s.run_id = x.run_id AND s.name = x.name
-WHERE s.bucket = $1 AND s.taken_by IS NULL
+FROM unnest($2::uuid[], $3::text[]) AS x (run_id, name)
+CROSS JOIN LATERAL (
+    SELECT run_id, seq, name, payload, received_at
+    FROM signals
+    WHERE bucket = $1 AND run_id = x.run_id AND name = x.name AND taken_by IS NULL
+    OFFSET 0
+) AS s
 ORDER BY s.seq;
 
 -- name: put_signals
