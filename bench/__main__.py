@@ -8,7 +8,7 @@ import platform
 import statistics
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -66,7 +66,7 @@ def _quantile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
 
-def _document(repeats: list[Mapping[str, float]], seconds: float) -> dict[str, object]:
+def _document(repeats: Sequence[Mapping[str, float]], seconds: float) -> dict[str, object]:
     names = repeats[0].keys()
     return {
         "figures": {name: round(statistics.median(one[name] for one in repeats), 3) for name in names},

@@ -1,7 +1,7 @@
 """The handler that does nothing, and tells the benchmark when it began and ended.
 
-A record is 32 bytes: run id (16), step (8), begin and end are sent as nanoseconds of the machine's monotonic clock, which
-all processes share.
+A record is run id, step, begin and end; the instants are nanoseconds of the machine's monotonic clock, which all
+processes share.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The workflow that is measured: a line of `call` nodes whose handler does nothing, with an expression on each input."""
+"""The workflow that is measured: a line of `call` nodes with an expression on each input, without work."""
 
 STEPS = 10
 PAD = "x" * 180  # with the counter and the braces, about 200 bytes of payload

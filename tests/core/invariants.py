@@ -209,7 +209,10 @@ def check_replay(world: World) -> None:
     untaken = sorted(row.seq for rows in state.signals.values() for row in rows)
     assert untaken == sorted(seq for seq, row in world.db.signals.items() if row.taken_by is None)
     taken = {
-        action.seq: action.path for entry in world.history for action in entry.given if isinstance(action, do.TakeSignal)
+        action.seq: action.path
+        for entry in world.history
+        for action in entry.given
+        if isinstance(action, do.TakeSignal)
     }
     assert taken == {seq: row.taken_by for seq, row in world.db.signals.items() if row.taken_by is not None}
     meaningful = {key: at for key, at in world.db.timers.items() if key[1] != "queue_timeout"}
@@ -217,9 +220,7 @@ def check_replay(world: World) -> None:
 
 
 def _without_lease(row: TaskRow, live: TaskRow) -> TaskRow:
-    bare = replace(
-        row, lease_owner=None, lease_expires_at=None, grant_key=None, attempt_expires_at=None, sweep_at=None
-    )
+    bare = replace(row, lease_owner=None, lease_expires_at=None, grant_key=None, attempt_expires_at=None, sweep_at=None)
     if live.state is TaskState.RUNNING:  # leased, which no event has told yet
         bare = replace(bare, state=TaskState.READY, owner=None, leased_at=None, started_at=None)
     return bare

@@ -42,7 +42,7 @@ class Told:
         ran: nodes that ran, whatever came of it.
         carried: by edge.
         unsure: joins any / need n to which a condition could not be computed: the order of arrival decides.
-        unfired: joins any / need n that did not fire.
+        unfired: joins that can do without a branch, and did not fire all the same.
         handlers: by failed node, the edge that took the failure.
     """
 
@@ -98,7 +98,7 @@ def _fate(node: Node, into: list[Carried], told: Told, row: TaskRow | None) -> C
             runs = row is not None and row.state is not TaskState.CANCELLED
         else:
             runs = live >= node.need
-        if live < node.need:
+        if live < node.need < len(into):
             told.unfired.add(node.id)
         return None if runs else blocked
     if any(token.faulty for token in into):

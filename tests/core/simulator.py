@@ -190,9 +190,7 @@ class World:
         """Retry the finished run. Raises Refusal."""
         if not self.run.is_final:
             raise RunNotFinished(run_id=RUN_ID, state=self.run.state)
-        self._submit(
-            RunRetried(at=self._event_time(), chance=self.chance, chosen=chosen, render_inputs=render_inputs)
-        )
+        self._submit(RunRetried(at=self._event_time(), chance=self.chance, chosen=chosen, render_inputs=render_inputs))
         (opened,) = self.actions(do.ReopenRun)
         assert isinstance(opened, do.ReopenRun)
         return opened
@@ -282,9 +280,7 @@ class World:
         n = self.task(path).attempt if attempt is None else attempt
         document = Document.of(output)
         return self._report(
-            NodeCompleted(
-                at=self._event_time(), chance=self.chance, path=path, attempt=n, owner=owner, output=document
-            )
+            NodeCompleted(at=self._event_time(), chance=self.chance, path=path, attempt=n, owner=owner, output=document)
         )
 
     def fail(
@@ -316,16 +312,12 @@ class World:
     def stopped(self, path: str, *, attempt: int | None = None, owner: str = "worker") -> Answer:
         """Report that the handler was stopped."""
         n = self.task(path).attempt if attempt is None else attempt
-        return self._report(
-            NodeCancelled(at=self._event_time(), chance=self.chance, path=path, attempt=n, owner=owner)
-        )
+        return self._report(NodeCancelled(at=self._event_time(), chance=self.chance, path=path, attempt=n, owner=owner))
 
     def release(self, path: str, *, attempt: int | None = None, owner: str = "worker") -> Answer:
         """Give an attempt back."""
         n = self.task(path).attempt if attempt is None else attempt
-        return self._report(
-            LeaseReleased(at=self._event_time(), chance=self.chance, path=path, attempt=n, owner=owner)
-        )
+        return self._report(LeaseReleased(at=self._event_time(), chance=self.chance, path=path, attempt=n, owner=owner))
 
     def expire(self, path: str, *, attempt: int | None = None) -> bool:
         """Be the reaper. False: the lease has not expired, under its lock."""
@@ -364,9 +356,7 @@ class World:
         return Answer.ACCEPTED if judged is None else judged
 
     def _gate(self) -> RunGate:
-        return RunGate(
-            is_final=self.run.is_final, is_stopping=self.run.is_stopping, is_failing=self.run.failing
-        )
+        return RunGate(is_final=self.run.is_final, is_stopping=self.run.is_stopping, is_failing=self.run.failing)
 
     # --- one transaction
 

@@ -147,6 +147,20 @@ TABLE = [
         "workflow: w\nnodes:\n  a: {type: call, handler: h, timeout: {attempt: 2m, total: 1m}}\n",
         [(3, 50, "contradiction")],
     ),
+    *(
+        (
+            f"a queue with {what}",
+            f"workflow: w\nnodes:\n  a: {{type: call, handler: h, queue: '{queue}'}}\n",
+            [(3, 38, "wrong_value")],
+        )
+        for what, queue in [
+            ("a slash", "a/b"),
+            ("a brace", "{a"),
+            ("the other brace", "a}"),
+            ("a capital", "Ship"),
+            ("too many letters", "a" * 64),
+        ]
+    ),
     (
         "a handler of the engine's",
         "workflow: w\nnodes:\n  a: {type: call, handler: headway.x}\n",

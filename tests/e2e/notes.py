@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 
@@ -40,5 +41,5 @@ def overlaps(intervals: list[Interval]) -> list[tuple[Interval, Interval]]:
     found: list[tuple[Interval, Interval]] = []
     for same in by_task.values():
         ordered = sorted(same, key=lambda interval: interval.begin)
-        found += [(one, other) for one, other in zip(ordered, ordered[1:], strict=False) if other.begin < one.end]
+        found += [(one, other) for one, other in pairwise(ordered) if other.begin < one.end]
     return found

@@ -116,7 +116,7 @@ def _intervals(stack: Stack) -> list[Interval]:
 
 
 async def test_every_run_ends_once_when_each_service_is_killed_at_random_moments(stack: Stack) -> None:
-    chance = random.Random(20)  # noqa: S311 - moments, not secrets
+    chance = random.Random(20)
     async with Client(stack.address) as client:
         runs = await _start_runs(client, "killed")
         waiting = asyncio.create_task(_outcomes(stack, client, runs))

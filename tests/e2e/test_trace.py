@@ -1,7 +1,7 @@
 """One trace per run: a run through every service, read back from the spans that the processes wrote."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -44,12 +44,12 @@ class _Seen(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"{}")
 
-    def log_message(self, *_arguments: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """Say nothing."""
 
 
 @pytest.fixture
-def web() -> AsyncIterator[str]:
+def web() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Seen)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -64,7 +64,9 @@ def _read(file: Path) -> list[Span]:
     for line in file.read_text(encoding="utf-8").splitlines():
         given = json.loads(line)
         spans.append(
-            Span(given["name"], given["trace_id"], given["span_id"], given.get("parent_span_id") or "", given["service"])
+            Span(
+                given["name"], given["trace_id"], given["span_id"], given.get("parent_span_id") or "", given["service"]
+            )
         )
     return spans
 

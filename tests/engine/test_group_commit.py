@@ -17,7 +17,7 @@ from headway.coordinator.core.refusals import EventUndecidable, Overloaded
 from headway.coordinator.engine import lanes
 from headway.coordinator.engine.lanes import Committed, Lane, Ticket
 from headway.coordinator.store.errors import StoreConflict, StoreUnavailable
-from tests.rpc.world import EVENT, ONE, World, refusal_of, succeeded, until
+from tests.rpc.world import EVENT, ONE, World, refusal_of, succeeded, unpacked, until
 
 Commit = Callable[[Sequence[Ticket[int]]], Awaitable[Committed[int]]]
 
@@ -162,8 +162,7 @@ async def test_too_many_waiting_are_refused_with_a_hint_when_to_come_again(
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
     assert refusal.metadata == {"backlog": "2"}
     hint = error_details_pb2.RetryInfo()
-    assert refusal.details is not None
-    assert any(detail.Unpack(hint) for detail in refusal.details.details if detail.Is(hint.DESCRIPTOR))
+    assert unpacked(refusal.details, hint)
     assert hint.retry_delay.seconds == 1
     assert sorted(await asyncio.gather(*calls)) == [2, 3, 4]
 
@@ -277,6 +276,24 @@ async def test_a_lane_waits_for_a_lock_only_when_nothing_else_can_be_done() -> N
         assert await lane.submit([1, 2, 3, 4, 1]) == [2, 4, 6, 8, 2]
 
     assert batches == [([1, 2, 3, 4, 1], False), ([1, 2, 3, 1], False), ([1, 1], True), ([2, 3], False)]
+
+
+async def test_an_item_that_was_skipped_too_often_is_waited_for_whatever_else_there_is_to_do() -> None:
+    batches: list[list[int]] = []
+    more = iter(range(2, 100))
+
+    async def commit(batch: Sequence[Ticket[int]]) -> Committed[int]:
+        batches.append([ticket.item for ticket in batch])
+        if len(batches) < 20:
+            lane.submit([next(more)])
+        free = [ticket for ticket in batch if ticket.item != 1 or ticket.waits]
+        return Committed(doubled(free).outcomes, [ticket for ticket in batch if ticket not in free])
+
+    async with lane_of(commit) as lane:
+        lane.submit([100])
+        assert await lane.submit([1]) == [2]
+
+    assert batches[: lanes.SKIPS + 1] == [[100, 1], [1, 2], [1, 3], [1, 4], [1]]
 
 
 async def test_items_of_one_run_keep_their_order_when_they_are_skipped() -> None:

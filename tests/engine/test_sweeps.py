@@ -11,6 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from headway.api.outbox.v1 import outbox_pb2
 from headway.coordinator.engine import engine
+from headway.coordinator.store.statements import SQL
 from tests.rpc.world import EVENT, ONE, SWEEP, Dispatch, World, refusal_of
 
 MINUTE = timedelta(minutes=1)
@@ -70,6 +71,26 @@ async def test_with_proof_of_loss_every_ready_task_is_dispatched_again_in_pages(
     again = await world.dispatches()
     assert counts == [3, 3, 3, 1]
     assert sorted(again, key=str) == sorted(before, key=str)
+
+
+async def test_a_sweep_after_a_loss_looks_at_ready_tasks_only_however_many_are_done(world: World) -> None:
+    await world.first.deploy(ONE)
+    await world.first.start("one")
+    await world.database.execute(
+        "INSERT INTO tasks SELECT (jsonb_populate_record(t, made.row)).* FROM tasks AS t, LATERAL"
+        " (SELECT jsonb_build_object('path', 'p' || i, 'state', state, 'finished_at', finished_at) AS row FROM"
+        "  (SELECT i, 'succeeded' AS state, now() AS finished_at FROM generate_series(1, 20000) AS i"
+        "   UNION ALL SELECT i, 'ready', NULL FROM generate_series(20001, 22000) AS i) AS rows) AS made"
+    )
+    await world.database.execute("ANALYZE tasks")
+
+    async with world.first.engine.pool.acquire() as connection:
+        await connection.execute(f"PREPARE sweep (smallint, uuid, text, bigint) AS {SQL['sweep_lost']}")
+        plan = await connection.fetch("EXPLAIN EXECUTE sweep (0, '00000000-0000-0000-0000-000000000000', '', 5000)")
+        await connection.execute("DEALLOCATE sweep")
+
+    scans = [line for (line,) in plan if "on tasks" in line]
+    assert ["tasks_ready" in line for line in scans] == [True], plan
 
 
 async def test_a_sweep_leaves_alone_what_is_held_over_or_waits_for_a_signal(world: World) -> None:

@@ -73,8 +73,9 @@ async def test_malformed_reports_are_refused_one_by_one_before_anything_is_writt
     good = await held(world)
     done = tasks.Succeeded(output=b"1")
 
-    def item(**fields: Any) -> tasks.ReportItem:
-        return tasks.ReportItem(**({"task_id": good.task_id, "attempt": 1, "succeeded": done} | fields))
+    def item(**changed: Any) -> tasks.ReportItem:
+        fields: dict[str, Any] = {"task_id": good.task_id, "attempt": 1, "succeeded": done}
+        return tasks.ReportItem(**(fields | changed))
 
     items = [
         item(task_id="nonsense"),

@@ -157,7 +157,7 @@ async def stored(world: World, run_id: str) -> tuple[Graph, State, dict[tuple[st
     uuid = UUID(run_id)
     bucket = uuid.bytes[-1]
     async with world.database.transaction():
-        run = (await lock_runs(world.database, bucket, [uuid], wait=True))[uuid]
+        run = (await lock_runs(world.database, bucket, [uuid], wait=True))[0][uuid]
         plan = await world.one(
             "SELECT plan FROM definitions WHERE workflow = $1 AND version = $2", run.workflow, run.version
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from typing import Any
 from uuid import UUID, uuid4
 
 import grpc
@@ -19,7 +20,7 @@ from headway.api.runs.v1 import runs_pb2
 from headway.client import Client
 from headway.coordinator.ids import KEY_BUCKETS, key_bucket
 from headway.coordinator.rpc import messages, server
-from tests.rpc.world import EVENT, ONE, TWO, World, refusal_of
+from tests.rpc.world import EVENT, ONE, TWO, Coordinator, World, refusal_of
 
 # --- starts
 
@@ -41,12 +42,12 @@ async def test_a_start_with_a_key_is_one_run_however_often_it_is_asked_for(world
 @pytest.mark.parametrize(
     "change", [{"input": b"{}"}, {"workflow": "two"}, {"version": 1}], ids=["input", "workflow", "version"]
 )
-async def test_a_key_used_for_another_request_is_refused(change: dict[str, object], world: World) -> None:
+async def test_a_key_used_for_another_request_is_refused(change: dict[str, Any], world: World) -> None:
     await world.first.deploy(ONE, TWO)
-    fields: dict[str, object] = {"workflow": "one", "key": "k", "input": b"[1]"}
-    await world.first.runs.Start(runs_pb2.StartRequest(**fields, request_id=str(uuid4())))  # type: ignore[arg-type]
+    fields: dict[str, Any] = {"workflow": "one", "key": "k", "input": b"[1]"}
+    await world.first.runs.Start(runs_pb2.StartRequest(**fields, request_id=str(uuid4())))
 
-    again = runs_pb2.StartRequest(**(fields | change), request_id=str(uuid4()))  # type: ignore[arg-type]
+    again = runs_pb2.StartRequest(**(fields | change), request_id=str(uuid4()))
     refusal = await refusal_of(world.first.runs.Start(again))
 
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.ALREADY_EXISTS, "KEY_REUSED")
@@ -89,15 +90,15 @@ async def test_a_start_repeated_by_its_request_id_after_a_new_version_keeps_the_
 
 
 @pytest.mark.parametrize("other", [{"workflow": "two"}, {"namespace": "b"}], ids=["workflow", "namespace"])
-async def test_a_request_id_of_another_start_is_refused(other: dict[str, str], world: World) -> None:
+async def test_a_request_id_of_another_start_is_refused(other: dict[str, Any], world: World) -> None:
     await world.first.deploy(ONE, TWO)
     await world.first.definitions.Deploy(definitions_pb2.DeployRequest(source=ONE, namespace="b"))
     request_id = str(uuid4())
     await world.first.start("one", request_id=request_id)
 
-    refusal = await refusal_of(
-        world.first.runs.Start(runs_pb2.StartRequest(**({"workflow": "one"} | other), request_id=request_id))
-    )
+    fields: dict[str, Any] = {"workflow": "one"}
+    again = runs_pb2.StartRequest(**(fields | other), request_id=request_id)
+    refusal = await refusal_of(world.first.runs.Start(again))
 
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.ALREADY_EXISTS, "KEY_REUSED")
 
@@ -167,8 +168,8 @@ async def test_runs_are_found_by_workflow_state_and_namespace(world: World) -> N
     running = await world.first.start("one")
     await world.first.cancel(cancelled)
 
-    async def found(**fields: object) -> list[str]:
-        return [run.run_id for run in (await world.first.runs.List(runs_pb2.ListRequest(**fields))).runs]  # type: ignore[arg-type]
+    async def found(**fields: Any) -> list[str]:
+        return [run.run_id for run in (await world.first.runs.List(runs_pb2.ListRequest(**fields))).runs]
 
     assert await found() == [running, other, cancelled]
     assert await found(workflow="one") == [running, cancelled]
@@ -275,14 +276,11 @@ async def test_a_watch_tells_every_event_from_a_number_on_and_ends_with_the_run_
     other = await world.coordinator()
     await world.first.deploy(TWO)
     first = await world.dispatch(await world.first.start("two"))
-    told: list[tuple[int, str]] = []
 
-    async def watch(coordinator: object, from_seq: int) -> list[tuple[int, str]]:
+    async def watch(coordinator: Coordinator, from_seq: int) -> None:
         request = runs_pb2.WatchRequest(run_id=first.run_id, from_seq=from_seq)
-        async for response in coordinator.runs.Watch(request):  # type: ignore[attr-defined]
-            told.append((response.event.seq, response.event.type))
+        async for response in coordinator.runs.Watch(request):
             seen.setdefault(id(coordinator), []).append(response.event.seq)
-        return told
 
     seen: dict[int, list[int]] = {}
     watches = [asyncio.ensure_future(watch(c, n)) for c, n in ((world.first, 0), (other, 2))]
@@ -411,8 +409,9 @@ async def test_a_handover_is_applied_once_and_nonsense_is_told_apart(world: Worl
 
 
 async def test_every_service_is_healthy_and_can_be_reflected_on(world: World) -> None:
-    health = health_pb2_grpc.HealthStub(world.first.channel)
-    reflection = reflection_pb2_grpc.ServerReflectionStub(world.first.channel)
+    channel: Any = world.first.channel  # the stubs of grpcio's own services have types for its other channel
+    health: Any = health_pb2_grpc.HealthStub(channel)
+    reflection: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
 
     for name in ("", *server.SERVICES):
         answer = await health.Check(health_pb2.HealthCheckRequest(service=name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -173,13 +174,13 @@ async def test_a_timer_told_twice_in_the_batch_that_sets_it_anew_fires_once_and_
     lane = world.first.engine._decisions[0]
 
     async with world.hold("run_events"):
-        calls: list[asyncio.Task[object]] = [asyncio.ensure_future(world.first.signal(other, "x"))]
+        calls: list[asyncio.Task[Any]] = [asyncio.ensure_future(world.first.signal(other, "x"))]
         await world.until_blocked()
         for backlog, call in enumerate((world.first.fire(due), world.first.retry(run_id), world.first.fire(due)), 1):
-            calls.append(asyncio.ensure_future(call))  # type: ignore[arg-type]
+            calls.append(asyncio.ensure_future(call))
             await until(lambda backlog=backlog: lane.backlog == backlog, "it has queued")
 
     _, fired, retried, again = await asyncio.gather(*calls)
-    assert (fired, retried.epoch, again) == (["FIRED"], 2, ["STALE"])  # type: ignore[attr-defined]
+    assert (fired, retried.epoch, again) == (["FIRED"], 2, ["STALE"])
     assert await world.first.state(run_id) == "RUNNING"
     assert await world.timer_rows(run_id) == [("", "run_deadline", 0), ("nap", "wait", 2)]

@@ -105,13 +105,17 @@ class Refused:
 
 
 def refused(error: grpc.aio.AioRpcError) -> Refused:
-    status = rpc_status.from_call(error)
+    call: Any = error  # from_call wants a call; an error answers the same questions
+    status: status_pb2.Status | None = rpc_status.from_call(call)
     info = error_details_pb2.ErrorInfo()
-    for detail in status.details if status is not None else ():
-        if detail.Is(info.DESCRIPTOR):
-            detail.Unpack(info)
-            assert info.domain == "headway"
+    if unpacked(status, info):
+        assert info.domain == "headway"
     return Refused(error.code(), info.reason, dict(info.metadata), error.details() or "", status)
+
+
+def unpacked(status: status_pb2.Status | None, into: Any) -> bool:
+    """Read the detail of a message's type; False when there is none."""
+    return status is not None and any(detail.Unpack(into) for detail in status.details)
 
 
 async def refusal_of(call: Any) -> Refused:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import grpc
 import pytest
@@ -40,9 +41,9 @@ async def coordinator(port: int = 0) -> AsyncIterator[tuple[Health, int]]:
         await server.stop(0)
 
 
-async def check(channel: grpc.aio.Channel) -> None:
-    stub = health_pb2_grpc.HealthStub(channel)
-    await stub.Check(health_pb2.HealthCheckRequest(), timeout=10, wait_for_ready=True)
+async def check(channel: grpc.aio.Channel, *, wait: bool = True) -> None:
+    stub: Any = health_pb2_grpc.HealthStub(channel)
+    await stub.Check(health_pb2.HealthCheckRequest(), timeout=10, wait_for_ready=wait)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ async def test_a_channel_opened_before_there_is_a_coordinator_finds_it() -> None
         pass
     async with open_channel(f"127.0.0.1:{port}") as channel:
         with pytest.raises(grpc.aio.AioRpcError):
-            await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10)
+            await check(channel, wait=False)
         async with coordinator(port):
             await check(channel)
 
@@ -116,7 +117,7 @@ async def test_an_answer_may_be_larger_than_grpc_s_own_limit() -> None:
 async def test_threads_have_a_channel_of_the_same_kind() -> None:
     async with serve("127.0.0.1:0") as serving:
         with open_blocking_channel(f"127.0.0.1:{serving.port}") as channel:
-            stub = health_pb2_grpc.HealthStub(channel)
+            stub: Any = health_pb2_grpc.HealthStub(channel)
             answer = await asyncio.to_thread(stub.Check, health_pb2.HealthCheckRequest(), timeout=10)
 
     assert answer.status == health_pb2.HealthCheckResponse.SERVING

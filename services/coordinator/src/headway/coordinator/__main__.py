@@ -9,19 +9,19 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-import asyncpg
-
 from headway.coordinator.core.compiler import compile_workflow
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.rpc import server
 from headway.coordinator.settings import CoordinatorSettings
-from headway.coordinator.store.migrate import migrate, missing_migrations
-from headway.coordinator.store.pool import open_pool
+from headway.coordinator.store.errors import StoreConflict, StoreRejected, StoreUnavailable, translated
+from headway.coordinator.store.migrate import SchemaTooNew, migrate, missing_migrations
+from headway.coordinator.store.pool import Pool, open_pool
 from headway.runtime.process import run_service
 from headway.runtime.serving import serve
 from headway.runtime.settings import DatabaseSettings, SettingsError, load
 
 RETRY_SECONDS = 1.0
+_STORE_ERRORS = (StoreUnavailable, StoreRejected, StoreConflict)
 _log = logging.getLogger(__name__)
 
 
@@ -46,18 +46,19 @@ async def _serve(settings: CoordinatorSettings, drain: asyncio.Event) -> None:
         await asyncio.wait_for(pool.close(), timeout=5)
 
 
-async def _open(settings: CoordinatorSettings, drain: asyncio.Event) -> "asyncpg.Pool[asyncpg.Record] | None":
+async def _open(settings: CoordinatorSettings, drain: asyncio.Event) -> Pool | None:
     """Wait for a database with a schema; None: told to drain meanwhile."""
     while not drain.is_set():
         try:
             pool = await open_pool(settings.database_url, size=settings.connections)
-            async with pool.acquire() as connection:
-                missing = await missing_migrations(connection)
+            with translated():
+                async with pool.acquire() as connection:
+                    missing = await missing_migrations(connection)
             if not missing:
                 return pool
             await pool.close()
             _log.error("the database lacks migrations %s: run `headway db upgrade`", missing)
-        except (OSError, asyncpg.PostgresError) as error:
+        except _STORE_ERRORS as error:
             _log.warning("the database cannot be reached: %s", error)
         try:
             await asyncio.wait_for(drain.wait(), RETRY_SECONDS)
@@ -73,7 +74,7 @@ def _migrate() -> int:
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2
-    except (OSError, asyncpg.PostgresError) as error:
+    except (*_STORE_ERRORS, SchemaTooNew) as error:
         print(f"the database was not upgraded: {error}", file=sys.stderr)
         return 1
     print(f"applied migrations: {', '.join(map(str, applied)) or 'none, the schema is up to date'}")

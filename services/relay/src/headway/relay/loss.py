@@ -72,13 +72,14 @@ class LossWatch:
 
     async def _sweep(self) -> int:
         """Sweep everything, page by page; a page that fails begins it anew."""
-        dispatched, cursor = 0, ""
-        while True:
+        dispatched = 0
+        cursor: str | None = ""
+        while cursor is not None:
             sweep = await self._coordinator.sweep_everything(cursor)
             self._telemetry.swept(sweep.dispatched, broker_lost=True)
-            dispatched, cursor = dispatched + sweep.dispatched, sweep.cursor
-            if not cursor:
-                return dispatched
+            dispatched += sweep.dispatched
+            cursor = sweep.cursor or None
+        return dispatched
 
     async def _keep_claim(self, sweeper: str) -> None:
         """Keep the claim alive during the sweep. When that fails it lapses, and what was swept is swept again."""
@@ -133,13 +134,13 @@ class ProgressSweep:
         names = sorted(ages)
         for start in range(0, len(names), MOST_QUEUES):
             part = names[start : start + MOST_QUEUES]
-            more, cursor = True, ""
-            while more:
+            cursor: str | None = ""
+            while cursor is not None:
                 # What was measured ages while it is told: dispatches that came since may not have been read.
                 passed = self._clock() - measured_at
                 told = {split_queue_name(name): ages[name] + passed for name in part}
                 sweep = await self._coordinator.sweep_delivered(told, cursor)
-                more, cursor = bool(sweep.cursor), sweep.cursor
+                cursor = sweep.cursor or None
                 self._telemetry.swept(sweep.dispatched, broker_lost=False)
                 if sweep.dispatched:
                     _log.warning("dispatches seem lost: dispatched again", extra={"tasks": sweep.dispatched})

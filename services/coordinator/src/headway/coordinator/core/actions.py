@@ -1,5 +1,7 @@
-"""What must change: orders, in the imperative. They are recorded with their event, and the projector alone carries
-them out on rows; the shell saves what it wrote. Their order matters."""
+"""What must change: orders, in the imperative, in the order in which they are to be carried out.
+
+They are recorded with their event; the projector alone carries them out on rows, and the shell saves what it wrote.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -51,22 +51,22 @@ class Graph:
         """How many live tokens such a join needs."""
         return self.plan.nodes[path].need or 1
 
-    def _excuses(self, path: str) -> bool:
+    def excuses(self, path: str) -> bool:
         """A join that can do without one of its branches."""
         return self.is_count_join(path) and self.need(path) < len(self.incoming[path])
 
     def _find_tolerant(self) -> frozenset[str]:
-        if not any(self._excuses(path) for path in self.plan.nodes):
+        if not any(self.excuses(path) for path in self.plan.nodes):
             return frozenset()
         absorbed: dict[str, bool] = {}
         for path in reversed(self._in_order()):  # successors first
             targets = [edge.target for edge in self.outgoing[path]]
-            absorbed[path] = bool(targets) and all(self._excuses(t) or absorbed[t] for t in targets)
+            absorbed[path] = bool(targets) and all(self.excuses(t) or absorbed[t] for t in targets)
         return frozenset(path for path in self.plan.nodes if self._is_tolerant(path, absorbed))
 
     def _is_tolerant(self, path: str, absorbed: Mapping[str, bool]) -> bool:
         onward = [edge.target for edge in self.outgoing[path] if edge.on is EdgeKind.SUCCESS]
-        return bool(onward) and all(self._excuses(target) or absorbed[target] for target in onward)
+        return bool(onward) and all(self.excuses(target) or absorbed[target] for target in onward)
 
     def _in_order(self) -> list[str]:
         missing = {path: len(into) for path, into in self.incoming.items()}

@@ -37,9 +37,7 @@ def tally_of(run: RunRow) -> Tally:
     return Tally(open=run.open_tasks, succeeded=run.succeeded_tasks, unhandled=run.unhandled_tasks)
 
 
-def outcome(
-    counts: Tally, *, finish: RunState | None, cancelled: bool, deadline_passed: bool
-) -> RunState | None:
+def outcome(counts: Tally, *, finish: RunState | None, cancelled: bool, deadline_passed: bool) -> RunState | None:
     """Decide how the run ends.
 
     Args:

@@ -1,7 +1,7 @@
 """Events and actions as they are recorded in a run's history, and back.
 
 Recorded: `{"<field>": …}` for an event and `["<Action>", {"<field>": …}]` for each action. Payloads are recorded by
-their size only: they are rows of `outputs` and `signals`. A record carries events.FORMAT; an older one is upgraded here.
+their size only: they are rows of `outputs` and `signals`. A record carries events.FORMAT; older ones are upgraded here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,9 +26,7 @@ _NOT_RECORDED = _SHARED | {"path", "attempt"}
 
 def encode_event(event: RunEvent) -> bytes:
     """Return the event's own fields as a JSON object; type, time, path and attempt are columns."""
-    own = {
-        field.name: getattr(event, field.name) for field in fields(event) if field.name not in _NOT_RECORDED
-    }
+    own = {field.name: getattr(event, field.name) for field in fields(event) if field.name not in _NOT_RECORDED}
     return orjson.dumps(own, default=_summary)
 
 
@@ -81,7 +79,8 @@ def _instant(value: str | None) -> datetime | None:
 
 
 def _failure(value: Mapping[str, Any]) -> Failure:
-    return Failure(**{**value, "failure_class": FailureClass(value["failure_class"])})
+    fields_of = dict(value)
+    return Failure(failure_class=FailureClass(fields_of.pop("failure_class")), **fields_of)
 
 
 def _names(value: Iterable[Iterable[Any]]) -> tuple[tuple[str, int | None], ...]:

@@ -1,4 +1,4 @@
-"""What is known of one run while its events are decided: the rows loaded so far, and what a decision changes in them."""
+"""What is known of one run while its events are decided: the rows loaded so far, and what decisions change in them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -19,8 +19,9 @@ from headway.coordinator.core.rows import (
     copy_token,
 )
 
-# ("run",) ("task", path) ("token", path) ("payload", path, attempt, role) ("attempt", path, n) ("signals", name) — and, for the rare events that
-# concern the whole run, ("open",): tasks not settled, ("unhandled",): failures that count, ("all",): tasks and tokens.
+# ("run",) ("task", path) ("token", path) ("payload", path, attempt, role) ("attempt", path, n) ("signals", name) and, for
+# the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",): failures that count,
+# ("all",): tasks and tokens.
 Key: TypeAlias = tuple[str, ...] | tuple[str, str, int] | tuple[str, str, int, str]
 TimerKey: TypeAlias = tuple[str, str, int]  # (path, kind, attempt)
 
@@ -184,9 +185,10 @@ class Draft:
 
     def write_run(self) -> RunRow:
         """The run's row, to be changed."""
-        if self.changes.run is None:
-            self.changes.run = copy_run(self.run)
-        return self.changes.run
+        row = self.changes.run
+        if row is None:
+            row = self.changes.run = copy_run(self.run)
+        return row
 
     def write_task(self, path: str) -> TaskRow:
         """A task's row, to be changed. It must exist."""

@@ -151,9 +151,7 @@ class _Batch:
         for run_id, tickets in self._by_run.items():
             state = self._savings[run_id].held.state
             if not state.complete:
-                wanted[run_id] = {
-                    key for ticket in tickets for key in wants(state.graph, ticket.item.event(now, 0.0))
-                }
+                wanted[run_id] = {key for ticket in tickets for key in wants(state.graph, ticket.item.event(now, 0.0))}
         await self._load(connection, wanted)
 
     async def _load(self, connection: Connection, wanted: dict[UUID, set[Key]]) -> None:

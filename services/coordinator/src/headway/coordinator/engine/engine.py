@@ -16,7 +16,7 @@ from headway.coordinator.core.refusals import KeyReused
 from headway.coordinator.engine import telemetry
 from headway.coordinator.engine.deciding import Decisions
 from headway.coordinator.engine.lanes import CONFLICT_TRIES, Lane
-from headway.coordinator.engine.leasing import LeaseAsk, Leases, RenewAsk, Renewals
+from headway.coordinator.engine.leasing import LeaseAsk, Leases, Renewals, RenewAsk
 from headway.coordinator.engine.plans import Plans
 from headway.coordinator.engine.submissions import Submission
 from headway.coordinator.ids import MAX_BUCKETS, bucket_of, key_bucket, run_id_in
@@ -87,7 +87,8 @@ class Engine:
         """Stop the lanes; what they have not committed is rolled back by the database."""
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
     @property
     def backlog(self) -> int:

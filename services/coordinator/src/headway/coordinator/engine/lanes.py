@@ -16,6 +16,7 @@ from headway.coordinator.store.errors import StoreConflict, StoreUnavailable
 
 BATCH = 256  # items in one transaction
 BACKLOG = 20_000  # items that may wait; more are refused
+SKIPS = 4  # of an item, before the lane waits for its run's lock whatever else it could do
 CONFLICT_TRIES = 5  # of a single item, before it is given up as unavailable
 _log = logging.getLogger(__name__)
 
@@ -43,11 +44,17 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class Ticket(Generic[Item]):
-    """One item in a lane. `waits`: its run was locked elsewhere, and now it waits for the lock."""
+    """One item in a lane.
+
+    Attributes:
+        skips: how often its run was locked elsewhere.
+        waits: now it waits for the lock.
+    """
 
     item: Item
     call: Call
     index: int
+    skips: int = 0
     waits: bool = False
 
     def settle(self, result: object) -> None:
@@ -121,9 +128,10 @@ class Lane(Generic[Item]):
         """The next batch: what was skipped first, and what has queued.
 
         When the last batch settled nothing, the lane waits for one lock instead of asking again: whoever held it has
-        committed then, and what else it held is free for the next batch.
+        committed then, and what else it held is free for the next batch. It also does when an item was skipped too
+        often: two busy coordinators must not keep a run from each other for ever.
         """
-        if self._skipped and not self._has_settled:
+        if self._skipped and (not self._has_settled or self._skipped[0].skips >= SKIPS):
             group = self._group(self._skipped[0].item)
             batch = [ticket for ticket in self._skipped if self._group(ticket.item) == group]
             self._skipped = deque(ticket for ticket in self._skipped if self._group(ticket.item) != group)
@@ -143,11 +151,13 @@ class Lane(Generic[Item]):
             _log.warning("lane %s: %s", self.name, error)
             for ticket in batch:
                 self._settle(ticket, error)
-        except Exception as error:  # the loop's one broad catch: a poisoned batch must not end the lane
+        except Exception as error:  # noqa: BLE001 - the service's one broad catch: a poisoned batch must not end the lane
             await self._bisect(batch, error, tries)
         else:
             for ticket, outcome in committed.outcomes:
                 self._settle(ticket, outcome)
+            for ticket in committed.skipped:
+                ticket.skips += 1
             self._skipped.extend(committed.skipped)
 
     def _settle(self, ticket: Ticket[Item], outcome: object) -> None:

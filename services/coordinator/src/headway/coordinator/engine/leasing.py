@@ -99,7 +99,9 @@ class Leases:
     ) -> None:
         telemetry.batch_size.record(len(result.outcomes), {"lane": "leases"})
         for _, answer in result.outcomes:
-            name = Answer.GRANTED if isinstance(answer, Granted) else answer if isinstance(answer, Answer) else "REFUSED"
+            name = (
+                Answer.GRANTED if isinstance(answer, Granted) else answer if isinstance(answer, Answer) else "REFUSED"
+            )
             telemetry.leases.add(1, {"answer": str(name)})
         for key in grants:
             record = locked[key]

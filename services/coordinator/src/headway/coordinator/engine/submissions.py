@@ -28,8 +28,8 @@ from headway.coordinator.core.events import (
 )
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.refusals import KeyReused, RunNotFinished, TaskNotFound
-from headway.coordinator.ids import task_id
 from headway.coordinator.core.state import Draft, State
+from headway.coordinator.ids import task_id
 
 TimerKey: TypeAlias = tuple[UUID, str, str, int]
 

@@ -21,14 +21,14 @@ class DefinitionsService(definitions_pb2_grpc.DefinitionsServiceServicer):
         self._definitions = definitions
 
     @refusing
-    async def Check(self, request: pb.CheckRequest, context: Any) -> pb.CheckResponse:  # noqa: N802 - the RPC's name
+    async def Check(self, request: pb.CheckRequest, context: Any) -> pb.CheckResponse:
         """Compile, and say what is wrong."""
         result = await self._definitions.check(_source(request.source))
         workflow = result.plan.workflow if result.plan is not None else ""
         return pb.CheckResponse(workflow=workflow, faults=[messages.fault(fault) for fault in result.faults])
 
     @refusing
-    async def Deploy(self, request: pb.DeployRequest, context: Any) -> pb.DeployResponse:  # noqa: N802
+    async def Deploy(self, request: pb.DeployRequest, context: Any) -> pb.DeployResponse:
         """Store and deploy."""
         deployed = await self._definitions.deploy(namespace_of(request.namespace), _source(request.source))
         return pb.DeployResponse(
@@ -39,21 +39,21 @@ class DefinitionsService(definitions_pb2_grpc.DefinitionsServiceServicer):
         )
 
     @refusing
-    async def Get(self, request: pb.GetRequest, context: Any) -> pb.GetResponse:  # noqa: N802
+    async def Get(self, request: pb.GetRequest, context: Any) -> pb.GetResponse:
         """One version."""
         workflow = short_text(request.workflow, "workflow")
         record = await self._definitions.get(namespace_of(request.namespace), workflow, request.version)
         return pb.GetResponse(definition=messages.definition(record))
 
     @refusing
-    async def List(self, request: pb.ListRequest, context: Any) -> pb.ListResponse:  # noqa: N802
+    async def List(self, request: pb.ListRequest, context: Any) -> pb.ListResponse:
         """All versions."""
         workflow = optional_text(request.workflow, "workflow")
         records = await self._definitions.list(namespace_of(request.namespace), workflow)
         return pb.ListResponse(definitions=[messages.definition(record) for record in records])
 
     @refusing
-    async def SetDeployedVersion(  # noqa: N802
+    async def SetDeployedVersion(
         self, request: pb.SetDeployedVersionRequest, context: Any
     ) -> pb.SetDeployedVersionResponse:
         """Roll back, or forward."""

@@ -40,7 +40,7 @@ class TimersService(timers_pb2_grpc.TimersServiceServicer):
         self._engine = engine
 
     @refusing
-    async def Fire(self, request: timers_pb2.FireRequest, context: Any) -> timers_pb2.FireResponse:  # noqa: N802
+    async def Fire(self, request: timers_pb2.FireRequest, context: Any) -> timers_pb2.FireResponse:
         """Decide what is due."""
         _check_size(len(request.timers) + len(request.leases))
         items: list[Submission | None] = [_timer(timer) for timer in request.timers]
@@ -57,7 +57,7 @@ class EventsService(events_pb2_grpc.EventsServiceServicer):
         self._engine = engine
 
     @refusing
-    async def Deliver(self, request: events_pb2.DeliverRequest, context: Any) -> events_pb2.DeliverResponse:  # noqa: N802
+    async def Deliver(self, request: events_pb2.DeliverRequest, context: Any) -> events_pb2.DeliverResponse:
         """Apply each once."""
         _check_size(len(request.handovers))
         answers = await _ask(self._engine, [_handover(handover) for handover in request.handovers])
@@ -72,7 +72,7 @@ class OutboxService(outbox_pb2_grpc.OutboxServiceServicer):
         self._engine = engine
 
     @refusing
-    async def Sweep(self, request: outbox_pb2.SweepRequest, context: Any) -> outbox_pb2.SweepResponse:  # noqa: N802
+    async def Sweep(self, request: outbox_pb2.SweepRequest, context: Any) -> outbox_pb2.SweepResponse:
         """Dispatch a page again. The cursor is the id of its last task."""
         after = _swept(request.cursor)
         if request.broker_lost:
@@ -146,15 +146,21 @@ def _fire_answer(answer: object) -> timers_pb2.FireAnswer:
 def _handover(handover: events_pb2.Handover) -> Signal | None:
     try:
         fields = orjson.loads(handover.event)
-        name, payload = fields["name"], accept(orjson.dumps(fields["payload"]), "payload")
-        if not (isinstance(name, str) and is_short(name)):
-            raise ValueError(f"no signal can have the name {name!r}")
         return Signal(
-            run_id=parse_run_id(handover.run_id), request_id=UUID(handover.request_id), name=name, payload=payload
+            run_id=parse_run_id(handover.run_id),
+            request_id=UUID(handover.request_id),
+            name=_signal_name(fields["name"]),
+            payload=accept(orjson.dumps(fields["payload"]), "payload"),
         )
     except (MalformedId, Refusal, ValueError, KeyError, TypeError):
         _log.exception("a hand-over of type %s cannot be read", handover.type)
         return None
+
+
+def _signal_name(name: object) -> str:
+    if not (isinstance(name, str) and is_short(name)):
+        raise ValueError(f"no signal can have the name {name!r}")
+    return name
 
 
 def _deliver_answer(answer: object) -> events_pb2.DeliverAnswer:

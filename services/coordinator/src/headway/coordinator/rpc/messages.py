@@ -66,12 +66,17 @@ def read_page_token(token: str) -> tuple[datetime, UUID] | None:
         return None
     try:
         instant, _, run_id = base64.urlsafe_b64decode(token.encode()).decode().partition("|")
-        created_at = datetime.fromisoformat(instant)
-        if created_at.tzinfo is None or not _FIRST_YEAR <= created_at.year <= _LAST_YEAR:
-            raise ValueError(instant)
-        return created_at.astimezone(UTC), UUID(run_id)
+        return _storable_instant(instant), UUID(run_id)
     except (ValueError, binascii.Error) as error:
-        raise InvalidPageToken() from error
+        raise InvalidPageToken from error
+
+
+def _storable_instant(text: str) -> datetime:
+    """Read an instant that the database can compare with. Raises ValueError."""
+    instant = datetime.fromisoformat(text)
+    if instant.tzinfo is None or not _FIRST_YEAR <= instant.year <= _LAST_YEAR:
+        raise ValueError(text)
+    return instant.astimezone(UTC)
 
 
 def run(record: Any) -> pb.Run:

@@ -1,8 +1,8 @@
 """From refusals to gRPC: one table from reason to status, and ErrorInfo on every one of them."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import wraps
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 import grpc
 from google.protobuf import any_pb2
@@ -52,7 +52,7 @@ STATUS: Mapping[str, grpc.StatusCode] = {
 }
 
 Refused = (Refusal, IllegalTransition, StoreUnavailable, StoreConflict)
-_Request = TypeVar("_Request")
+_Parameters = ParamSpec("_Parameters")
 _Response = TypeVar("_Response")
 
 
@@ -81,22 +81,24 @@ async def refuse(context: grpc.aio.ServicerContext[Any, Any], error: Exception) 
         hint = error_details_pb2.RetryInfo()
         hint.retry_delay.FromSeconds(RETRY_SECONDS)
         packed.append(_pack(hint))
-    rich = status_pb2.Status(code=code_pb2.Code.Value(status.name), message=cut(str(error), MESSAGE_BYTES), details=packed)
+    rich = status_pb2.Status(
+        code=code_pb2.Code.Value(status.name), message=cut(str(error), MESSAGE_BYTES), details=packed
+    )
     await context.abort_with_status(rpc_status.to_status(rich))
     raise AssertionError("abort returns never")
 
 
 def refusing(
-    method: Callable[[Any, _Request, Any], Awaitable[_Response]],
-) -> Callable[[Any, _Request, Any], Awaitable[_Response]]:
-    """Turn a method's refusals into gRPC errors."""
+    method: Callable[_Parameters, Awaitable[_Response]],
+) -> Callable[_Parameters, Coroutine[Any, Any, _Response]]:
+    """Turn the refusals of an RPC's method (self, request, context) into gRPC errors."""
 
     @wraps(method)
-    async def wrapped(service: Any, request: _Request, context: Any) -> _Response:
+    async def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Response:
         try:
-            return await method(service, request, context)
+            return await method(*args, **kwargs)
         except Refused as error:
-            await refuse(context, error)
+            await refuse(cast("grpc.aio.ServicerContext[Any, Any]", args[2]), error)
 
     return wrapped
 
@@ -106,9 +108,7 @@ def _bad_request(error: Faulty) -> error_details_pb2.BadRequest:
     answer = error_details_pb2.BadRequest()
     for fault in error.faults:
         description = cut(f"{fault.message} — {fault.remedy}", MESSAGE_BYTES)
-        answer.field_violations.add(
-            field=f"{fault.line}:{fault.column}", description=description, reason=fault.code
-        )
+        answer.field_violations.add(field=f"{fault.line}:{fault.column}", description=description, reason=fault.code)
         if answer.ByteSize() > FAULTS_BYTES:
             del answer.field_violations[-1]
             break

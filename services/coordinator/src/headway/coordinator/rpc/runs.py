@@ -57,12 +57,12 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         self._definitions = definitions
 
     @refusing
-    async def Start(self, request: pb.StartRequest, context: Any) -> pb.StartResponse:  # noqa: N802 - the RPC's name
+    async def Start(self, request: pb.StartRequest, context: Any) -> pb.StartResponse:
         """Start a run, once per key or request id."""
         namespace = namespace_of(request.namespace)
         key = request.key if request.HasField("key") else None
         if key is not None and not is_short(key):
-            raise InvalidKey()
+            raise InvalidKey
         if request.version < 0:
             raise InvalidArgument(field="version", problem="it must be a stored version, or 0 for the deployed one")
         request_id = request_id_of(request.request_id)
@@ -97,7 +97,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         return pb.StartResponse(run_id=run_id_text(run_id), existed=existed, version=version)
 
     @refusing
-    async def Get(self, request: pb.GetRequest, context: Any) -> pb.GetResponse:  # noqa: N802
+    async def Get(self, request: pb.GetRequest, context: Any) -> pb.GetResponse:
         """A run with its tasks."""
         namespace = namespace_of(request.namespace)
         run_id = run_id_of(request.run_id, namespace)
@@ -108,7 +108,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         return messages.get_response(found, graph[1])
 
     @refusing
-    async def List(self, request: pb.ListRequest, context: Any) -> pb.ListResponse:  # noqa: N802
+    async def List(self, request: pb.ListRequest, context: Any) -> pb.ListResponse:
         """A page of runs."""
         namespace = namespace_of(request.namespace)
         size = _page_size(request.page_size, PAGE)
@@ -120,7 +120,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         return pb.ListResponse(runs=[messages.run(record) for record in runs[:size]], next_page_token=token)
 
     @refusing
-    async def GetHistory(self, request: pb.GetHistoryRequest, context: Any) -> pb.GetHistoryResponse:  # noqa: N802
+    async def GetHistory(self, request: pb.GetHistoryRequest, context: Any) -> pb.GetHistoryResponse:
         """A stretch of history."""
         run_id = await self._known(request.run_id, request.namespace)
         size = _page_size(request.page_size, HISTORY_PAGE)
@@ -129,7 +129,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         next_seq = events[fit]["seq"] if len(events) > fit else 0
         return pb.GetHistoryResponse(events=[messages.event(record) for record in events[:fit]], next_seq=next_seq)
 
-    async def Watch(self, request: pb.WatchRequest, context: Any) -> AsyncIterator[pb.WatchResponse]:  # noqa: N802
+    async def Watch(self, request: pb.WatchRequest, context: Any) -> AsyncIterator[pb.WatchResponse]:
         """Events as they come, until the run is final and all were sent."""
         try:
             run_id = await self._known(request.run_id, request.namespace)
@@ -139,11 +139,11 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
             await refuse(context, error)
 
     @refusing
-    async def Signal(self, request: pb.SignalRequest, context: Any) -> pb.SignalResponse:  # noqa: N802
+    async def Signal(self, request: pb.SignalRequest, context: Any) -> pb.SignalResponse:
         """Buffer an outside event."""
         namespace = namespace_of(request.namespace)
         if not is_short(request.name):
-            raise InvalidSignalName()
+            raise InvalidSignalName
         answer = await self._one(
             Signal(
                 run_id=run_id_of(request.run_id, namespace),
@@ -156,7 +156,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         return pb.SignalResponse(seq=answer["seq"])
 
     @refusing
-    async def Cancel(self, request: pb.CancelRequest, context: Any) -> pb.CancelResponse:  # noqa: N802
+    async def Cancel(self, request: pb.CancelRequest, context: Any) -> pb.CancelResponse:
         """Stop a run."""
         namespace = namespace_of(request.namespace)
         grace = duration_of(request.grace, "grace") if request.HasField("grace") else timedelta(seconds=GRACE_SECONDS)
@@ -174,7 +174,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         return pb.CancelResponse(state=messages.STATES[answer["state"]])
 
     @refusing
-    async def Retry(self, request: pb.RetryRequest, context: Any) -> pb.RetryResponse:  # noqa: N802
+    async def Retry(self, request: pb.RetryRequest, context: Any) -> pb.RetryResponse:
         """Reopen a run."""
         namespace = namespace_of(request.namespace)
         answer = await self._one(

@@ -1,6 +1,7 @@
-"""TasksService: Lease, Renew and Report for workers. Items are judged one by one; a call never fails for one of them."""
+"""TasksService: Lease, Renew and Report for workers. Items are judged one by one; none fails the call."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from headway.api.tasks.v1 import tasks_pb2 as pb
@@ -74,7 +75,7 @@ class TasksService(tasks_pb2_grpc.TasksServiceServicer):
         self._engine = engine
 
     @refusing
-    async def Lease(self, request: pb.LeaseRequest, context: Any) -> pb.LeaseResponse:  # noqa: N802 - the RPC's name
+    async def Lease(self, request: pb.LeaseRequest, context: Any) -> pb.LeaseResponse:
         """Grant attempts."""
         _check(request.owner, len(request.items))
         asks = _read(request.items, lambda item: _lease_ask(item, request.owner))
@@ -82,7 +83,7 @@ class TasksService(tasks_pb2_grpc.TasksServiceServicer):
         return pb.LeaseResponse(results=[_lease_result(answer) for answer in answers])
 
     @refusing
-    async def Renew(self, request: pb.RenewRequest, context: Any) -> pb.RenewResponse:  # noqa: N802
+    async def Renew(self, request: pb.RenewRequest, context: Any) -> pb.RenewResponse:
         """Prolong leases."""
         _check(request.owner, len(request.items))
         asks = _read(request.items, lambda item: _renew_ask(item, request.owner))
@@ -90,7 +91,7 @@ class TasksService(tasks_pb2_grpc.TasksServiceServicer):
         return pb.RenewResponse(results=[_renew_result(answer) for answer in answers])
 
     @refusing
-    async def Report(self, request: pb.ReportRequest, context: Any) -> pb.ReportResponse:  # noqa: N802
+    async def Report(self, request: pb.ReportRequest, context: Any) -> pb.ReportResponse:
         """End attempts."""
         _check(request.owner, len(request.items))
         asks = _read(request.items, lambda item: _report(item, request.owner))
@@ -100,7 +101,7 @@ class TasksService(tasks_pb2_grpc.TasksServiceServicer):
 
 def _check(owner: str, size: int) -> None:
     if not is_short(owner):
-        raise InvalidOwner()
+        raise InvalidOwner
     if size > ITEMS:
         raise BatchTooLarge(size=str(size), limit=str(ITEMS))
 
@@ -156,19 +157,43 @@ def _report(item: pb.ReportItem, owner: str) -> Report:
     run_id, path = parse_task_id(item.task_id)
     if item.attempt < 1:
         raise InvalidArgument(field="attempt", problem="it must be a number from 1")
-    trace = traceparent_of(item.traceparent)
-    place = {"run_id": run_id, "path": path, "attempt": item.attempt, "owner": owner, "trace": trace}
-    match item.WhichOneof("outcome"):
-        case "succeeded":
-            return ReportSucceeded(**place, output=accept(item.succeeded.output, "output"))
-        case "failed":
-            return ReportFailed(**place, failure=_failure(item.failed), final=item.failed.final)
-        case "cancelled":
-            return ReportCancelled(**place)
-        case "released":
-            return ReportReleased(**place)
-        case _:
-            raise InvalidArgument(field="outcome", problem="set one of succeeded, failed, cancelled, released")
+    make = partial(
+        _OUTCOMES.get(item.WhichOneof("outcome") or "", _no_outcome),
+        run_id=run_id,
+        path=path,
+        attempt=item.attempt,
+        owner=owner,
+        trace=traceparent_of(item.traceparent),
+    )
+    return make(item)
+
+
+def _no_outcome(_item: pb.ReportItem, **_place: Any) -> Report:
+    raise InvalidArgument(field="outcome", problem="set one of succeeded, failed, cancelled, released")
+
+
+def _succeeded(item: pb.ReportItem, **place: Any) -> Report:
+    return ReportSucceeded(**place, output=accept(item.succeeded.output, "output"))
+
+
+def _failed(item: pb.ReportItem, **place: Any) -> Report:
+    return ReportFailed(**place, failure=_failure(item.failed), final=item.failed.final)
+
+
+def _cancelled(_item: pb.ReportItem, **place: Any) -> Report:
+    return ReportCancelled(**place)
+
+
+def _released(_item: pb.ReportItem, **place: Any) -> Report:
+    return ReportReleased(**place)
+
+
+_OUTCOMES: Mapping[str, Callable[..., Report]] = {
+    "succeeded": _succeeded,
+    "failed": _failed,
+    "cancelled": _cancelled,
+    "released": _released,
+}
 
 
 def _failure(failed: pb.Failed) -> Failure:

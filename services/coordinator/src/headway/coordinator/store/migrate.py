@@ -5,6 +5,7 @@ from importlib import resources
 
 import asyncpg
 
+from headway.coordinator.store.errors import translated
 from headway.coordinator.store.pool import Connection
 
 _FILE = re.compile(r"(\d{4})_\w+\.sql")
@@ -31,7 +32,13 @@ async def migrate(database_url: str) -> list[int]:
 
     Raises:
         SchemaTooNew: the database is ahead of this program.
+        StoreUnavailable, StoreRejected: the database cannot be reached, or refuses.
     """
+    with translated():
+        return await _migrate(database_url)
+
+
+async def _migrate(database_url: str) -> list[int]:
     connection = await asyncpg.connect(database_url)
     try:
         await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)

@@ -5,6 +5,8 @@ from typing import TypeAlias
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
+from headway.coordinator.store.errors import translated
+
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 
@@ -19,23 +21,24 @@ async def open_pool(database_url: str, *, size: int) -> Pool:
     """Open a pool of up to `size` connections.
 
     Raises:
-        OSError, asyncpg.PostgresError: the database cannot be reached.
+        StoreUnavailable, StoreRejected: the database cannot be reached, or does not let us in.
     """
-    probe = await asyncpg.connect(database_url, timeout=CONNECT_TIMEOUT_SECONDS)
-    try:
-        on_citus = await probe.fetchval("SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')")
-    finally:
-        await probe.close()
-    return await asyncpg.create_pool(
-        database_url,
-        min_size=min(2, size),
-        max_size=size,
-        reset=_leave_as_it_is,
-        command_timeout=STATEMENT_TIMEOUT_SECONDS,
-        timeout=CONNECT_TIMEOUT_SECONDS,
-        max_inactive_connection_lifetime=0,
-        server_settings={"jit": "off", "application_name": "headway-coordinator"} | ({} if on_citus else _PLAIN),
-    )
+    with translated():
+        probe = await asyncpg.connect(database_url, timeout=CONNECT_TIMEOUT_SECONDS)
+        try:
+            on_citus = await probe.fetchval("SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')")
+        finally:
+            await probe.close()
+        return await asyncpg.create_pool(
+            database_url,
+            min_size=min(2, size),
+            max_size=size,
+            reset=_leave_as_it_is,
+            command_timeout=STATEMENT_TIMEOUT_SECONDS,
+            timeout=CONNECT_TIMEOUT_SECONDS,
+            max_inactive_connection_lifetime=0,
+            server_settings={"jit": "off", "application_name": "headway-coordinator"} | ({} if on_citus else _PLAIN),
+        )
 
 
 async def _leave_as_it_is(_connection: Connection) -> None:

@@ -211,9 +211,10 @@ def _new_task(run_id: UUID, row: TaskRow) -> tuple[Any, ...]:
 
 def _inserts(savings: Sequence[Saving]) -> Iterable[tuple[str, Rows]]:
     """What is only ever added, or guarded by the run's lock alone."""
-    yield "insert_payloads", [
-        (s.held.run_id, *key, data.raw) for s in savings for key, data in s.changes.payloads.items()
-    ]
+    yield (
+        "insert_payloads",
+        [(s.held.run_id, *key, data.raw) for s in savings for key, data in s.changes.payloads.items()],
+    )
     yield "insert_attempts", [
         (s.held.run_id, a.path, a.attempt, a.owner, a.leased_at, a.ended_at, a.outcome, a.reported, a.failure_class,
          _json(a.error))
@@ -255,5 +256,3 @@ def _dispatches(saving: Saving) -> Iterable[tuple[Any, ...]]:
         row = saving.changes.tasks[path]
         if row.state is TaskState.READY and row.attempt == attempt:
             yield outbox_id, saving.held.run_id, row.namespace, path, attempt, row.queue, row.handler, trace
-
-

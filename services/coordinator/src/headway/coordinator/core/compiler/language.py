@@ -205,9 +205,12 @@ TIMEOUT = (
 _TYPE = Field(name="type", kind=Kind.WORD, words=tuple(NodeType), doc="What the node does.", required=True)
 
 
+_QUEUE_DOC = "The queue whose workers run it: at most 63 small letters, digits and `_`, `.`, `-`."
+
+
 def _worker(queue: str) -> tuple[Field, ...]:
     return (
-        Field(name="queue", kind=Kind.TEXT, doc="The queue whose workers run it.", default=queue),
+        Field(name="queue", kind=Kind.TEXT, doc=_QUEUE_DOC, default=queue),
         Field(name="retry", kind=Kind.RETRY, doc="When a failed attempt is tried again.", default="no retry"),
         Field(
             name="timeout",

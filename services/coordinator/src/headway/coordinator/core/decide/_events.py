@@ -169,7 +169,9 @@ def _timer_fired(walk: Walk, event: TimerFired) -> None:
             _nodes.dispatch(walk, event.path, "retry_ready")
         case "queue_timeout":
             queue = walk.row(event.path).queue
-            walk.fail(event.path, "expire_ready", _timed_out("queue", f"no worker took it from {queue}"), retryable=False)
+            walk.fail(
+                event.path, "expire_ready", _timed_out("queue", f"no worker took it from {queue}"), retryable=False
+            )
         case "total_timeout":
             _total_timeout(walk, event.path)
         case "run_deadline":

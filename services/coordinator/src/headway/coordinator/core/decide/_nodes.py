@@ -13,7 +13,7 @@ from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.events import Failure
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.plan import FailureClass, Json, Node, NodeType, Template
-from headway.coordinator.core.templates import ExpressionError, evaluate_condition, render, whole_reference
+from headway.coordinator.core.templates import evaluate_condition, render, whole_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,7 @@ def _set_input(walk: Walk, path: str, template: Template) -> None:
     whole = whole_reference(template)
     key = scope.document(whole) if whole is not None and _is_known(scope, whole) else None
     if key is None:
-        document = _document(render(template, scope.lookup), f"the input of {path}")
+        document = _document(_render(scope, template), f"the input of {path}")
         key = (path, row.attempt, "input")
         generation = row.generation + _differs(walk, row.input, document)
         walk.emit(do.StorePayload(path=path, attempt=row.attempt, role="input", data=document))
@@ -105,8 +105,9 @@ def _differs(walk: Walk, before: PayloadKey | None, document: Document) -> bool:
 
 
 def _switch(walk: Walk, node: Node) -> None:
-    lookup = Scope(walk, target=node.id).lookup
-    chosen = next((case.edge for case in node.cases if evaluate_condition(case.when, lookup)), node.default_edge)
+    scope = Scope(walk, target=node.id)
+    holding = (case.edge for case in node.cases if evaluate_condition(case.when, scope.lookup, scope.present))
+    chosen = next(holding, node.default_edge)
     target = None if chosen is None else walk.graph.plan.edges[chosen].target
     walk.complete(node.id, "decide_succeeded", Document.of({"to": target}), chosen=chosen)
 
@@ -135,8 +136,8 @@ def _join(walk: Walk, node: Node) -> None:
 
 
 def _set(walk: Walk, node: Node) -> None:
-    lookup = Scope(walk, target=node.id).lookup
-    values = {name: render(template, lookup) for name, template in node.values.items()}
+    scope = Scope(walk, target=node.id)
+    values = {name: _render(scope, template) for name, template in node.values.items()}
     try:
         document = _document(values, f"the values of {node.id}")
         _document({**walk.run.vars, **values}, "the run's variables")
@@ -149,10 +150,10 @@ def _set(walk: Walk, node: Node) -> None:
 
 
 def _finish(walk: Walk, node: Node) -> None:
-    lookup = Scope(walk, target=node.id).lookup
+    scope = Scope(walk, target=node.id)
     try:
-        output = None if node.output is None else _document(render(node.output, lookup), f"the output of {node.id}")
-        message = None if node.message is None else _document(render(node.message, lookup), f"message of {node.id}")
+        output = None if node.output is None else _document(_render(scope, node.output), f"the output of {node.id}")
+        message = None if node.message is None else _document(_render(scope, node.message), f"message of {node.id}")
     except _TooLargeError as error:
         walk.fail(node.id, "decide_failed", error.failure, retryable=False)
         return
@@ -169,7 +170,7 @@ def _wait(walk: Walk, node: Node) -> None:
     if node.wait_ms is not None:
         due_at = walk.at + timedelta(milliseconds=node.wait_ms)
     else:
-        until = render(node.until, Scope(walk, target=node.id).lookup) if node.until is not None else None
+        until = None if node.until is None else _render(Scope(walk, target=node.id), node.until)
         parsed = _instant(until)
         if parsed is None:
             failure = Failure(
@@ -221,6 +222,10 @@ class _TooLargeError(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
+
+
+def _render(scope: Scope, template: Template) -> Json:
+    return render(template, scope.lookup, scope.present)
 
 
 def _document(value: Json, what: str) -> Document:

@@ -56,6 +56,19 @@ class Scope:
             return descend(self._error_value(path), path, 1)
         raise UnknownValue(path)
 
+    def present(self, path: VariablePath) -> bool:
+        """Return whether there is a value at a path; a whole payload is not decoded for that.
+
+        Raises:
+            Missing: it was not loaded.
+        """
+        try:
+            if self.document(path) is None:
+                self.lookup(path)
+        except UnknownValue:
+            return False
+        return True
+
     def document(self, path: VariablePath) -> PayloadKey | None:
         """Return the stored payload that a path names as a whole, or None when it names something else.
 
@@ -65,17 +78,15 @@ class Scope:
         """
         if path == ("input",):
             return RUN_INPUT
-        if len(path) == 3 and path[0] == "nodes" and path[2] == "output":
+        if path[0] == "nodes" and path[2:] == ("output",):
             return self._output_key(path)
         return None
 
     def _node(self, path: VariablePath) -> Json | orjson.Fragment:
-        if len(path) < 3:
-            raise UnknownValue(path)
-        if path[2] == "state":
+        if path[2:3] == ("state",):
             row = self._walk.draft.task(path[1])
             return str(row.state) if row is not None else NOT_REACHED
-        if path[2] != "output":
+        if path[2:3] != ("output",):
             raise UnknownValue(path)
         key = self._output_key(path)
         document: Document = NULL if key is None else self._walk.draft.payload(key)
@@ -135,4 +146,3 @@ def _inside(document: Document, path: VariablePath, depth: int) -> Json | orjson
 
 def _error(source: str, failure_class: str, kind: str, message: str, details: dict[str, Json] | None) -> Json:
     return {**(details or {}), "node": source, "class": failure_class, "type": kind, "message": message}
-

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from headway.coordinator.core import actions as do
+from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide import _nodes
 from headway.coordinator.core.decide._scope import Scope
 from headway.coordinator.core.document import Document
@@ -31,7 +32,7 @@ from headway.coordinator.core.plan import (
 from headway.coordinator.core.projector import Projector
 from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
 from headway.coordinator.core.state import Draft, State
-from headway.coordinator.core.templates import ExpressionError, evaluate_condition
+from headway.coordinator.core.templates import evaluate_condition
 
 GRACE = timedelta(seconds=30)  # how long holders may take to stop when nobody said otherwise
 NAMED_PATHS = 20  # failing tasks that a run's error names
@@ -153,7 +154,8 @@ class Walk:
         """
         row, need = self._tokens(path), self.graph.need(path)
         if self.within_reach(row) < need:
-            self._count_failures(_names_of(row))
+            if self.graph.excuses(path):
+                self._count_failures(_names_of(row))
             if self._has_all(row) and not self._is_decided(path):
                 self._pass_on(path, Token("failed", _names_of(row)) if row.failed else DEAD)
         elif token.fault is not None:
@@ -201,7 +203,9 @@ class Walk:
 
     # --- nodes begin
 
-    def start(self, path: str, *, by_always: bool = False, fault: Failure | None = None, keep_input: bool = False) -> None:
+    def start(
+        self, path: str, *, by_always: bool = False, fault: Failure | None = None, keep_input: bool = False
+    ) -> None:
         """A node has the tokens that it needs."""
         run = self.run
         if run.epoch == 1 and path not in self.graph.gathers:
@@ -280,7 +284,8 @@ class Walk:
             return Token("live", fault=expression_failure(error, edge))
 
     def _holds(self, condition: Expression, source: str, failure: Failure | None) -> bool:
-        return evaluate_condition(condition, Scope(self, error=failure and (source, failure)).lookup)
+        scope = Scope(self, error=failure and (source, failure))
+        return evaluate_condition(condition, scope.lookup, scope.present)
 
     def _weigh_failure(self, path: str, failure: Failure) -> tuple[int | None, list[tuple[Edge, Token]]]:
         """The edge that handles a failure, if any, and what each edge carries."""

@@ -13,8 +13,8 @@ from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.events import RunRetried
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
-from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, NothingToRetry
 from headway.coordinator.core.plan import Edge
+from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, NothingToRetry
 from headway.coordinator.core.rows import TaskRow, TokenRow
 from headway.coordinator.core.state import Draft
 
@@ -84,9 +84,7 @@ def redo(walk: Walk, event: RunRetried) -> None:
     for path in sorted(walk.graph.gathers):
         row = walk.draft.token(path)
         edges = walk.graph.incoming[path]
-        slots = tuple(
-            slot for slot, edge in enumerate(edges) if edge.source in plan.nodes or edge.index in doubtful
-        )
+        slots = tuple(slot for slot, edge in enumerate(edges) if edge.source in plan.nodes or edge.index in doubtful)
         if row is not None and slots:
             walk.emit(do.EraseTokens(path=path, slots=slots))
     _excuse(walk, plan)
@@ -105,7 +103,7 @@ def _start(walk: Walk, path: str, doubtful: Iterable[Edge], *, keep_input: bool)
 
 
 def _doubtful(walk: Walk, path: str, redone: frozenset[str]) -> list[Edge]:
-    """Edges to a node that failed because the condition of one of them could not be evaluated: they are weighed again."""
+    """Edges to a node that failed because the condition of one could not be evaluated: they are weighed again."""
     row = walk.row(path)
     details = (row.error or {}).get("details")
     if row.leased_at is not None or not isinstance(details, dict) or "edge" not in details:
@@ -124,7 +122,7 @@ def _excuse(walk: Walk, plan: RedoPlan) -> None:
     excused: set[str] = set()
     counting: set[str] = set()
     for path in walk.graph.gathers:
-        row = walk.draft.token(path) if _counts(walk.graph, path) else None
+        row = walk.draft.token(path) if walk.graph.excuses(path) else None
         if row is None:
             continue
         names = {name for named in row.names.values() for name, _ in named}
@@ -135,10 +133,6 @@ def _excuse(walk: Walk, plan: RedoPlan) -> None:
     for path in sorted(excused - counting - plan.nodes):
         if walk.row(path).disposition == "unhandled" and path in walk.graph.tolerant:
             walk.emit(do.ExcuseFailure(path=path))
-
-
-def _counts(graph: Graph, path: str) -> bool:
-    return graph.is_count_join(path) and path in graph.gathers
 
 
 def _was_passed_over(row: TaskRow) -> bool:
@@ -172,10 +166,8 @@ def _spread(draft: Draft, graph: Graph, redo: set[str]) -> set[str]:
 
 def _suffices(draft: Draft, graph: Graph, path: str, redo: set[str]) -> bool:
     """True for a join that the live tokens from outside the redo set keep fired."""
-    row = draft.token(path) if _counts(graph, path) else None
+    row = draft.token(path) if graph.is_count_join(path) and path in graph.gathers else None
     if row is None:
         return False
-    kept = sum(
-        row.live >> slot & 1 for slot, edge in enumerate(graph.incoming[path]) if edge.source not in redo
-    )
+    kept = sum(row.live >> slot & 1 for slot, edge in enumerate(graph.incoming[path]) if edge.source not in redo)
     return kept >= graph.need(path)
