@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from headway.api.definitions.v1 import definitions_pb2
 from headway.api.events.v1 import events_pb2
 from headway.api.runs.v1 import runs_pb2
+from headway.api.tasks.v1 import tasks_pb2
 from headway.client import Client
 from headway.coordinator.ids import KEY_BUCKETS, key_bucket
 from headway.coordinator.rpc import messages, server
@@ -210,6 +211,23 @@ async def test_a_page_of_history_ends_where_its_bytes_do(world: World, monkeypat
     first = await world.first.runs.GetHistory(runs_pb2.GetHistoryRequest(run_id=run_id))
     assert 1 <= len(first.events) < 7
     assert first.next_seq == len(first.events) + 1
+
+
+async def test_grants_that_do_not_fit_into_one_answer_are_granted_when_asked_for_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.first.deploy(ONE)
+    for _ in range(3):
+        await world.first.start("one", {"pad": "x" * 300})
+    dispatches = await world.dispatches()
+    monkeypatch.setattr(messages, "PAGE_BYTES", 700)
+
+    first = await world.first.lease_all(dispatches, key="k")
+    again = await world.first.lease_all(dispatches[2:], key="k")
+
+    granted, busy = tasks_pb2.LEASE_ANSWER_GRANTED, tasks_pb2.LEASE_ANSWER_BUSY
+    assert [result.answer for result in first] == [granted, granted, busy]
+    assert [result.answer for result in again] == [granted]
 
 
 async def test_a_run_that_is_too_large_to_be_shown_is_shown_without_what_is_too_large(

@@ -28,6 +28,7 @@ from headway.coordinator.engine.submissions import (
     ReportSucceeded,
 )
 from headway.coordinator.ids import MalformedId, parse_task_id, run_id_text
+from headway.coordinator.rpc import messages
 from headway.coordinator.rpc.refusing import item_refusal, refusing
 from headway.coordinator.rpc.requests import is_short, traceparent_of
 from headway.coordinator.store.errors import StoreUnavailable
@@ -80,7 +81,13 @@ class TasksService(tasks_pb2_grpc.TasksServiceServicer):
         _check(request.owner, len(request.items))
         asks = _read(request.items, lambda item: _lease_ask(item, request.owner))
         answers = await _answer(asks, self._engine.lease)
-        return pb.LeaseResponse(results=[_lease_result(answer) for answer in answers])
+        room = messages.Room(messages.PAGE_BYTES)  # a grant that does not fit is asked for again, under the same grant_key
+        return pb.LeaseResponse(
+            results=[
+                _lease_result(answer if not isinstance(answer, Granted) or room.takes(len(answer.input)) else Answer.BUSY)
+                for answer in answers
+            ]
+        )
 
     @refusing
     async def Renew(self, request: pb.RenewRequest, context: Any) -> pb.RenewResponse:

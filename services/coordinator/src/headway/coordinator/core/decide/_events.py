@@ -175,8 +175,10 @@ def _timer_fired(walk: Walk, event: TimerFired) -> None:
         case "total_timeout":
             _total_timeout(walk, event.path)
         case "run_deadline":
+            stops_already = walk.run.is_stopping  # with a grace of its own
             walk.emit(do.MarkRun(flag="expired"))
-            walk.stop_rest()
+            if not stops_already:
+                walk.stop_rest()
         case "cancel_grace":
             _close_the_rest(walk)
         case _:

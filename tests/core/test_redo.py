@@ -1,0 +1,356 @@
+"""Retry of a finished run from nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway.coordinator.core.machines import RunState
+from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, NothingToRetry, RunNotFinished
+from tests.core import invariants
+from tests.core.flows import workflow
+from tests.core.simulator import World
+
+
+def begin(text: str, given: object = None) -> World:
+    world = World(workflow(text))
+    world.watchers.append(invariants.check)
+    return world.start(given)  # type: ignore[arg-type]
+
+
+ORDER = """
+    nodes:
+      a: {type: call, handler: a, input: "${input}"}
+      left: {type: call, handler: a, input: "${nodes.a.output}"}
+      right: {type: call, handler: a}
+      both: {type: join}
+      last: {type: call, handler: a, input: "${nodes.both.output}"}
+    edges:
+      - [a, left, both, last]
+      - [a, right, both]
+"""
+
+
+def finished(text: str = ORDER) -> World:
+    world = begin(text, {"x": 1})
+    while ready := world.ready():
+        world.run_task(ready[0], {"from": ready[0]})
+    assert world.run.is_final
+    return world
+
+
+def test_the_redo_set_is_the_chosen_node_and_all_that_is_reachable_from_it() -> None:
+    world = finished()
+
+    opened = world.retry("left")
+
+    assert (opened.chosen, opened.reset, opened.kept) == (("left",), ("both", "last"), ("a", "right"))
+    assert world.states() == {
+        "a": "succeeded", "left": "ready", "right": "succeeded", "both": "pending", "last": "pending",
+    }  # fmt: skip
+    assert world.run.epoch == 2
+
+
+def test_parallel_branches_that_finished_stay() -> None:
+    world = finished()
+    before = world.task("right").attempt, world.output("right")
+
+    world.retry("left")
+    world.run_task("left", {"from": "left, again"})
+    world.run_task("last")
+
+    assert (world.task("right").attempt, world.output("right")) == before
+    assert world.output("both") == {"left": {"from": "left, again"}, "right": {"from": "right"}}
+    assert world.state is RunState.SUCCEEDED
+
+
+def test_by_default_what_failed_or_was_stopped_starts_again() -> None:
+    world = begin(ORDER, {"x": 1})
+    world.run_task("a")
+    world.lease("right")
+    world.fail_task("left")
+    world.succeed("right")
+    assert world.state is RunState.FAILED
+
+    opened = world.retry()
+
+    assert (opened.chosen, opened.kept) == (("left",), ("a", "right"))
+    world.run_task("left")
+    world.run_task("last")
+    assert world.state is RunState.SUCCEEDED
+    assert world.run.unhandled_tasks == 0
+
+
+def test_what_was_stopped_starts_again_whatever_the_retry_names() -> None:
+    world = begin("""
+        nodes:
+          a: {type: call, handler: a}
+          b: {type: call, handler: a}
+    """)
+    world.run_task("a")
+    world.cancel()
+
+    opened = world.retry("a")
+
+    assert opened.chosen == ("a", "b")
+
+
+def test_a_dry_run_says_what_the_retry_does_and_changes_nothing() -> None:
+    world = finished()
+    before = world.run.seq, world.states()
+
+    foreseen = world.dry_run("left")
+
+    assert (world.run.seq, world.states()) == before
+    opened = world.retry("left")
+    assert (foreseen.starts, foreseen.reset, foreseen.kept) == (opened.chosen, opened.reset, opened.kept)
+
+
+# Not walking through a join whose kept tokens suffice.
+
+EITHER = """
+    nodes:
+      a: {type: call, handler: a}
+      b: {type: call, handler: a}
+      either: {type: join, need: any}
+      after: {type: call, handler: a}
+    edges:
+      - [a, either]
+      - [b, either]
+      - [either, after]
+"""
+
+
+def test_a_join_whose_kept_tokens_suffice_is_not_walked_through() -> None:
+    world = finished(EITHER)
+
+    opened = world.retry("a")
+
+    assert (opened.chosen, opened.reset, opened.kept) == (("a",), (), ("b", "either", "after"))
+    assert world.db.tokens["either"].live == 0b10
+    world.run_task("a")
+    assert world.db.tokens["either"].live == 0b11
+    assert world.task("after").attempt == 1
+    assert world.state is RunState.SUCCEEDED
+
+
+def test_a_join_whose_kept_tokens_do_not_suffice_is_redone() -> None:
+    world = finished(EITHER)
+
+    opened = world.retry("a", "b")
+
+    assert opened.reset == ("either", "after")
+    world.run_task("b")
+    assert world.states()["after"] == "ready"
+
+
+def test_a_join_that_was_stopped_after_it_had_enough_starts_at_once() -> None:
+    world = begin("""
+        nodes:
+          bad: {type: call, handler: a}
+          a: {type: call, handler: a}
+          b: {type: call, handler: a}
+          either: {type: join, need: any}
+          after: {type: call, handler: a}
+        edges:
+          - [a, either, after]
+          - [b, either]
+    """)
+    world.lease("a")
+    world.lease("b")
+    world.fail_task("bad")
+    world.succeed("a")
+    world.fail("b")
+    assert world.task("either").cause == "failure"
+
+    opened = world.retry()
+
+    assert "either" in opened.chosen
+    assert world.states()["after"] == "ready"
+
+
+# Chosen nodes keep their input unless asked to render it anew.
+
+VARIABLES = """
+    nodes:
+      a: {type: call, handler: a}
+      keep: {type: set, values: {x: "${nodes.a.output}"}}
+      use: {type: call, handler: a, input: {x: "${vars.x}"}}
+    edges:
+      - [a, keep, use]
+"""
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_chosen_node_keeps_its_input_unless_asked_to_render_it_anew(anew: bool) -> None:
+    world = begin(VARIABLES)
+    world.run_task("a", 1)
+    world.run_task("use")
+    world.run.vars = {"x": 2}  # as a branch that was redone meanwhile would have left it
+
+    world.retry("use", render_inputs=anew)
+
+    assert world.input("use") == {"x": 2 if anew else 1}
+    assert world.task("use").generation == (3 if anew else 2)
+
+
+def test_what_follows_a_chosen_node_is_rendered_anew() -> None:
+    world = finished()
+
+    world.retry("a")
+    world.run_task("a", {"from": "a, again"})
+
+    assert world.input("left") == {"from": "a, again"}
+
+
+# The idempotency key: new only when a retry of the run repeats a success or changes the input.
+
+
+def test_the_generation_stays_over_retries_and_losses() -> None:
+    world = begin("nodes: {a: {type: call, handler: a, retry: {max_attempts: 3}, input: 1}}")
+
+    world.fail_task("a", final=False)
+    world.fire(world.next_timer())
+    world.lease("a")
+    world.lose("a")
+    world.fail_task("a")
+    world.retry("a")
+    world.run_task("a")
+
+    assert (world.task("a").attempt, world.task("a").generation) == (4, 1)
+
+
+def test_the_generation_grows_when_a_success_is_repeated() -> None:
+    world = finished()
+
+    world.retry("left")
+
+    assert [world.task(path).generation for path in ("a", "right", "left")] == [1, 1, 2]
+
+
+TWO_STEPS = """
+    nodes:
+      a: {type: call, handler: a}
+      b: {type: call, handler: a, input: "${nodes.a.output}"}
+    edges:
+      - [a, b]
+"""
+
+
+@pytest.mark.parametrize(("again", "generation"), [({"n": 1}, 1), ({"n": 2}, 2)])
+def test_the_generation_of_what_failed_grows_only_when_its_input_is_another_one(
+    again: dict[str, int], generation: int
+) -> None:
+    world = begin(TWO_STEPS)
+    world.run_task("a", {"n": 1})
+    world.fail_task("b")
+
+    world.retry("a")
+    world.run_task("a", again)  # type: ignore[arg-type]
+
+    assert world.task("b").generation == generation
+
+
+# Refusals.
+
+
+def test_what_cannot_be_retried_is_refused_and_says_why() -> None:
+    world = begin(TWO_STEPS)
+    with pytest.raises(RunNotFinished):
+        world.retry()
+    world.fail_task("a")
+
+    with pytest.raises(NodeNotFound, match="has no node nowhere"):
+        world.retry("nowhere")
+    with pytest.raises(NodeNotReached, match="Node b was never reached"):
+        world.retry("b")
+    with pytest.raises(NothingToRetry, match="No task of run 0+1 failed"):
+        finished().retry()
+
+
+def test_a_node_that_its_tokens_passed_over_cannot_be_retried_either() -> None:
+    world = finished(TWO_STEPS)
+    world.retry("a")
+    world.fail_task("a")
+    assert world.task("b").cause == "blocked"
+
+    with pytest.raises(NodeNotReached):
+        world.retry("b")
+
+
+# What must not slip through a retry.
+
+
+def test_a_node_that_failed_for_an_unknown_condition_does_not_run_because_of_a_retry() -> None:
+    world = begin("""
+        nodes:
+          a: {type: call, handler: a}
+          keep: {type: set, values: {go: "${nodes.a.output}"}}
+          b: {type: call, handler: a}
+        edges:
+          - [a, keep]
+          - {from: keep, to: b, when: "vars.go"}
+    """)
+    world.run_task("a", "no boolean")
+    assert world.states()["b"] == "failed"
+
+    world.retry()
+    assert world.states()["b"] == "failed"
+    world.run.vars = {"go": False}
+    world.retry("b")
+    assert world.task("b").cause == "not_chosen"
+
+
+def test_nor_does_one_whose_other_branch_failed() -> None:
+    world = begin("""
+        on_failure: drain
+        nodes:
+          a: {type: call, handler: a}
+          c: {type: call, handler: a}
+          b: {type: call, handler: a}
+        edges:
+          - {from: a, to: b, when: "nodes.a.output.ok"}
+          - [c, b]
+    """)
+    world.run_task("a", {})
+    world.fail_task("c")
+    assert world.states()["b"] == "failed"
+
+    world.retry("b")
+
+    assert world.states()["b"] == "failed"
+
+
+def test_what_was_stopped_before_a_retry_reached_it_again_is_decided_by_its_tokens() -> None:
+    world = finished(TWO_STEPS)
+    world.retry("a")
+    world.lease("a")
+    world.cancel()
+
+    world.fail("a")
+
+    assert world.task("b").cause == "blocked"
+    world.retry("a")
+    world.run_task("a")
+    world.run_task("b")
+    assert world.state is RunState.SUCCEEDED
+
+
+def test_an_always_edge_is_followed_in_a_retry_that_fails_again_as_in_the_first_run() -> None:
+    world = begin("""
+        nodes:
+          a: {type: call, handler: a}
+          b: {type: call, handler: a}
+          clean: {type: call, handler: a}
+        edges:
+          - [a, b]
+          - {from: a, to: clean, on: always}
+    """)
+    world.fail_task("a")
+    world.run_task("clean")
+
+    world.retry("a")
+    world.fail_task("a")
+
+    assert world.states() == {"a": "failed", "clean": "ready"}
+    world.run_task("clean")
+    assert world.state is RunState.FAILED

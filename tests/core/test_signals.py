@@ -1,0 +1,166 @@
+"""Signals: buffered from the run's start until a node takes them; one consumer each."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from headway.coordinator.core.machines import RunState
+from tests.core import invariants
+from tests.core.flows import workflow
+from tests.core.simulator import EPOCH, World
+
+
+def begin(text: str) -> World:
+    world = World(workflow(text))
+    world.watchers.append(invariants.check)
+    return world.start()
+
+
+WAITS = """
+    nodes:
+      first: {type: call, handler: a}
+      one: {type: wait_for_event, event: paid, timeout: 1h}
+      two: {type: wait_for_event, event: paid}
+      other: {type: wait_for_event, event: approval}
+      late: {type: call, handler: a}
+    edges:
+      - [first, two]
+      - {from: one, to: late, on: timeout}
+"""
+
+
+def test_a_signal_sent_before_the_wait_begins_is_not_lost() -> None:
+    world = begin("""
+        nodes:
+          first: {type: call, handler: a}
+          pay: {type: wait_for_event, event: paid, timeout: 1h}
+        edges:
+          - [first, pay]
+    """)
+    world.signal("paid", {"amount": 7})
+
+    world.run_task("first")
+
+    assert world.output("pay") == {"amount": 7}
+    assert world.state is RunState.SUCCEEDED
+
+
+def test_the_oldest_wait_of_that_name_takes_it_and_no_other() -> None:
+    world = begin(WAITS)
+    world.advance(seconds=1)
+    world.run_task("first")
+
+    world.signal("paid", 1)
+
+    assert world.states() == {"first": "succeeded", "one": "succeeded", "two": "waiting", "other": "waiting"}
+    assert [row.taken_by for row in world.db.signals.values()] == ["one"]
+    assert ("one", "event_timeout", 1) not in world.db.timers
+    world.signal("paid", 2)
+    assert world.output("two") == 2
+
+
+def test_a_second_signal_does_not_overwrite_the_first() -> None:
+    world = begin(WAITS)
+
+    for n in (1, 2, 3):
+        world.signal("paid", n)
+    world.run_task("first")
+
+    assert (world.output("one"), world.output("two")) == (1, 2)
+    assert [(row.payload.value, row.taken_by) for row in world.db.signals.values()] == [
+        (1, "one"),
+        (2, "two"),
+        (3, None),
+    ]
+
+
+def test_two_waits_that_begin_at_once_share_what_was_buffered_one_each() -> None:
+    world = begin("""
+        nodes:
+          first: {type: call, handler: a}
+          one: {type: wait_for_event, event: paid}
+          two: {type: wait_for_event, event: paid}
+        edges:
+          - [first, one]
+          - [first, two]
+    """)
+    world.signal("paid", 1)
+
+    world.run_task("first")
+
+    assert world.output("one") == 1
+    assert world.states()["two"] == "waiting"
+
+
+def test_a_wait_that_nobody_answers_times_out() -> None:
+    world = begin(WAITS)
+
+    assert world.next_timer() == ("one", "event_timeout", 1)
+    assert world.fire(("one", "event_timeout", 1))
+
+    assert world.states()["one"] == "failed"
+    assert world.states()["late"] == "ready"
+    world.run_task("first")
+    world.signal("paid", 1)
+    assert world.output("two") == 1
+
+
+def test_a_signal_that_nobody_waits_for_is_kept_without_a_word() -> None:
+    world = begin(WAITS)
+
+    world.signal("unheard-of")
+
+    assert [row.taken_by for row in world.db.signals.values()] == [None]
+    assert world.run.seq == 2
+
+
+def test_a_wait_that_is_redone_waits_for_another_signal() -> None:
+    world = begin("""
+        nodes:
+          pay: {type: wait_for_event, event: paid}
+          use: {type: call, handler: a, input: "${nodes.pay.output}"}
+        edges:
+          - [pay, use]
+    """)
+    world.signal("paid", 1)
+    world.run_task("use")
+
+    world.retry("pay")
+
+    assert world.states() == {"pay": "waiting", "use": "pending"}
+    world.signal("paid", 2)
+    assert world.input("use") == 2
+
+
+# Waits for a time.
+
+
+def test_a_wait_for_a_duration_ends_then() -> None:
+    world = begin("nodes: {pause: {type: wait, duration: 90s}}")
+
+    assert world.task("pause").due_at == EPOCH + timedelta(seconds=90)
+    world.fire(world.next_timer())
+
+    assert world.state is RunState.SUCCEEDED
+
+
+def test_a_wait_until_an_instant_needs_an_offset_and_keeps_the_instant() -> None:
+    text = """
+        nodes:
+          a: {type: call, handler: a}
+          until: {type: wait, until: "${nodes.a.output}"}
+        edges:
+          - [a, until]
+    """
+    right, naive, beyond = begin(text), begin(text), begin(text)
+
+    right.run_task("a", "2030-01-01T03:00:00+02:00")
+    naive.run_task("a", "2030-01-01T03:00:00")
+    beyond.run_task("a", "0001-01-01T00:00:00+14:00")
+
+    assert right.task("until").due_at == EPOCH + timedelta(hours=1)
+    assert str(right.task("until").due_at).endswith("+00:00")
+    for world in (naive, beyond):
+        error = world.task("until").error
+        assert error is not None
+        assert error["type"] == "InvalidInstant"
