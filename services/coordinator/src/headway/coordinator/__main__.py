@@ -46,7 +46,7 @@ async def _serve(settings: CoordinatorSettings, drain: asyncio.Event) -> None:
         await asyncio.wait_for(pool.close(), timeout=5)
 
 
-async def _open(settings: CoordinatorSettings, drain: asyncio.Event) -> Pool | None:
+async def _open(settings: CoordinatorSettings, drain: asyncio.Event) -> "Pool | None":
     """Wait for a database with a schema; None: told to drain meanwhile."""
     while not drain.is_set():
         try:

@@ -19,8 +19,8 @@ from headway.coordinator.core.rows import (
     copy_token,
 )
 
-# ("run",) ("task", path) ("token", path) ("payload", path, attempt, role) ("attempt", path, n) ("signals", name) and, for
-# the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",): failures that count,
+# ("run",) ("task", path) ("token", path) ("payload", path, attempt, role) ("attempt", path, n) ("signals", name), and
+# for the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",): failures that count,
 # ("all",): tasks and tokens.
 Key: TypeAlias = tuple[str, ...] | tuple[str, str, int] | tuple[str, str, int, str]
 TimerKey: TypeAlias = tuple[str, str, int]  # (path, kind, attempt)

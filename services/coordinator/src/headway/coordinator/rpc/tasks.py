@@ -81,13 +81,8 @@ class TasksService(tasks_pb2_grpc.TasksServiceServicer):
         _check(request.owner, len(request.items))
         asks = _read(request.items, lambda item: _lease_ask(item, request.owner))
         answers = await _answer(asks, self._engine.lease)
-        room = messages.Room(messages.PAGE_BYTES)  # a grant that does not fit is asked for again, under the same grant_key
-        return pb.LeaseResponse(
-            results=[
-                _lease_result(answer if not isinstance(answer, Granted) or room.takes(len(answer.input)) else Answer.BUSY)
-                for answer in answers
-            ]
-        )
+        room = messages.Room(messages.PAGE_BYTES)
+        return pb.LeaseResponse(results=[_lease_result(answer, room) for answer in answers])
 
     @refusing
     async def Renew(self, request: pb.RenewRequest, context: Any) -> pb.RenewResponse:
@@ -213,8 +208,10 @@ def _failure(failed: pb.Failed) -> Failure:
     )
 
 
-def _lease_result(answer: object) -> pb.LeaseResult:
+def _lease_result(answer: object, room: messages.Room) -> pb.LeaseResult:
     if isinstance(answer, Granted):
+        if not room.takes(len(answer.input)):  # it is asked for again, under the same grant_key
+            return pb.LeaseResult(answer=pb.LEASE_ANSWER_BUSY)
         grant = pb.Grant(
             lease=answer.lease,
             handler=answer.handler,

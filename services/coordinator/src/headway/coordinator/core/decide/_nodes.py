@@ -170,13 +170,14 @@ def _wait(walk: Walk, node: Node) -> None:
     if node.wait_ms is not None:
         due_at = walk.at + timedelta(milliseconds=node.wait_ms)
     else:
-        until = None if node.until is None else _render(Scope(walk, target=node.id), node.until)
+        rendered = None if node.until is None else _render(Scope(walk, target=node.id), node.until)
+        until = Document.of(rendered).value  # a whole output comes undecoded
         parsed = _instant(until)
         if parsed is None:
             failure = Failure(
                 failure_class=FailureClass.EXEC_FAILED,
                 type="InvalidInstant",
-                message=f"`until` must be RFC 3339 text with an offset, such as 2030-01-31T09:00:00Z, not {until!r}",
+                message=f"`until` must be RFC 3339 text with an offset, such as 2030-01-31T09:00:00Z, not {repr(until)[:100]}",
             )
             walk.fail(node.id, "decide_failed", failure, retryable=False)
             return

@@ -46,13 +46,13 @@ SELECT t.run_id, t.path, t.attempt, t.namespace, t.queue, t.handler, r.trace
 FROM (
     SELECT run_id, path, attempt, namespace, queue, handler
     FROM tasks
-    WHERE bucket = $1 AND state = 'ready' AND (run_id, path) > ($2, $3)
-    ORDER BY run_id, path
+    WHERE bucket = $1 AND state = 'ready' AND (run_id, path COLLATE "C") > ($2, $3)
+    ORDER BY run_id, path COLLATE "C"
     LIMIT $4
     FOR UPDATE
 ) AS t
 CROSS JOIN LATERAL (SELECT trace FROM runs WHERE bucket = $1 AND run_id = t.run_id LIMIT 1) AS r
-ORDER BY t.run_id, t.path;
+ORDER BY t.run_id, t.path COLLATE "C";
 
 -- name: sweep_aged
 -- Without proof of loss: READY tasks whose sweep is due, of a queue that has delivered all it got by then.
