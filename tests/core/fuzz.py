@@ -7,7 +7,7 @@ import re
 import sys
 import traceback
 
-from tests.core import test_any_run as runs
+from tests.core import scenarios as runs
 from tests.core.generated import MOST_NODES, Seeded, show, workflow
 from tests.core.simulator import World
 
@@ -31,7 +31,7 @@ def main() -> int:
             try:
                 runs.begin(world)
                 runs.SCENARIOS[name](world, choices)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is shown
                 if not given.go_on:
                     print(f"seed {seed}, {name}, at most {most} nodes\n{show(graph)}\n")
                     for entry in world.history:

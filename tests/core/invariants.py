@@ -11,17 +11,24 @@ from headway.coordinator.core.actions import Action
 from headway.coordinator.core.admission import timer_applies
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import TimerFired
-from headway.coordinator.core.graph import Graph
-from headway.coordinator.core.machines import OPEN_TASK_STATES, RunState, TaskState
+from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.outcome import tally, tally_of
-from headway.coordinator.core.plan import EdgeKind, NodeType
+from headway.coordinator.core.plan import EdgeKind, Json, NodeType
 from headway.coordinator.core.replay import Recorded, replay
 from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
 from headway.coordinator.core.state import State, TimerKey
+from tests.core.flows import workflow
 from tests.core.simulator import World
 
 _SETTLED = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED)
 _FINAL = (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)
+
+
+def begin(text: str, given: Json = None) -> World:
+    """Start a run of a workflow written in YAML; from now on everything is looked at after every step."""
+    world = World(workflow(text))
+    world.watchers.append(check)
+    return world.start(given)
 
 
 def check(world: World) -> None:
@@ -237,6 +244,3 @@ def _timers(world: World) -> dict[TimerKey, object]:
             elif isinstance(action, do.FinishRun):
                 timers.clear()
     return timers
-
-
-__all__ = ["OPEN_TASK_STATES", "Graph", "check", "check_every_edge_has_its_token", "check_replay", "was_stopped"]

@@ -69,7 +69,7 @@ def tell(graph: Graph, tasks: Mapping[str, TaskRow]) -> Told:
 
 
 def _seen_by(graph: Graph, told: Told, edge: Edge) -> Carried:
-    """At a node N a failed token counts as dead when each node it names was handled and N can be reached from that edge."""
+    """At N a failed token counts as dead when each node it names was handled and N can be reached from that edge."""
     token = told.carried[edge.index]
     if token.kind == "failed" and all(
         handler is not None and _leads_to(graph, graph.plan.edges[handler].target, edge.target)
@@ -192,8 +192,7 @@ def check_against_the_rules(world: World) -> None:
         for slot, index in enumerate(graph.plan.incoming[path]):
             token = told.carried[index]
             assert getattr(row, token.kind) >> slot & 1, f"edge {index} to {path} should be {token.kind}"
-            names = {name: handler for name, handler in row.names.get(str(slot), [])}
-            assert names == dict(token.names)
+            assert dict(row.names.get(str(slot), [])) == dict(token.names)
     if not told.unsure:
         for path, handler in told.handlers.items():
             assert tasks[path].handled_by == handler

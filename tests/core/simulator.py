@@ -438,6 +438,9 @@ class World:
     def _load(self, state: State, keys: Iterable[Key]) -> None:
         """Give the state what is asked for, and nothing else; never over what it holds already."""
         for key in sorted(keys, key=str):
+            if len(key) == 1:
+                self._load_whole(state, str(key[0]))
+                continue
             match key:
                 case ("task", path):
                     state.tasks.setdefault(path, copy.deepcopy(self.db.tasks.get(path)))
@@ -451,18 +454,23 @@ class World:
                 case ("signals", name):
                     rows = [copy.copy(row) for row in self._untaken() if row.name == name]
                     state.signals.setdefault(name, rows)
-                case ("open" | "unhandled" | "all" as whole,):
-                    for path, row in self.db.tasks.items():
-                        if whole == "all" or (row.is_open if whole == "open" else row.disposition == "unhandled"):
-                            if state.tasks.get(path) is None:
-                                state.tasks[path] = copy.deepcopy(row)
-                    if whole == "all":
-                        for path, token in self.db.tokens.items():
-                            if state.tokens.get(path) is None:
-                                state.tokens[path] = copy.deepcopy(token)
-                    state.loaded.add(key)
                 case _:
                     raise AssertionError(f"no such key: {key}")
+
+    def _load_whole(self, state: State, whole: str) -> None:
+        asked: dict[str, Callable[[TaskRow], bool]] = {
+            "open": lambda row: row.is_open,
+            "unhandled": lambda row: row.disposition == "unhandled",
+            "all": lambda row: True,
+        }
+        for path, row in self.db.tasks.items():
+            if asked[whole](row) and state.tasks.get(path) is None:
+                state.tasks[path] = copy.deepcopy(row)
+        if whole == "all":
+            for path, token in self.db.tokens.items():
+                if state.tokens.get(path) is None:
+                    state.tokens[path] = copy.deepcopy(token)
+        state.loaded.add((whole,))
 
     def _save(self, changes: Changes) -> None:
         db = self.db

@@ -11,7 +11,6 @@ from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.plan import RetryPolicy
 from tests.core import invariants
-from tests.core.flows import workflow
 from tests.core.simulator import EPOCH, World
 
 
@@ -24,9 +23,7 @@ def begin(node: str, edges: str = "") -> World:
           - {{from: a, to: late, on: timeout}}
           {edges}
     """
-    world = World(workflow(text))
-    world.watchers.append(invariants.check)
-    return world.start()
+    return invariants.begin(text)
 
 
 # Back-off.

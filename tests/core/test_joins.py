@@ -9,7 +9,6 @@ import pytest
 from headway.coordinator.core.actions import CountFailure, ExcuseFailure
 from headway.coordinator.core.machines import RunState
 from tests.core import invariants
-from tests.core.flows import workflow
 from tests.core.simulator import World
 
 QUORUM = """
@@ -30,9 +29,7 @@ QUORUM = """
 
 
 def begin(need: int, on_failure: str = "stop") -> World:
-    world = World(workflow(QUORUM.format(need=need, on_failure=on_failure)))
-    world.watchers.append(invariants.check)
-    return world.start()
+    return invariants.begin(QUORUM.format(need=need, on_failure=on_failure))
 
 
 @pytest.mark.parametrize("need", [1, 2, 3])
@@ -72,7 +69,7 @@ def test_a_failure_is_tolerated_while_the_join_can_fire_and_counts_when_it_canno
     assert not world.run.failing
     world.fail_task("b")
 
-    assert [action.path for action in world.actions(CountFailure)] == ["a", "b"]  # type: ignore[union-attr]
+    assert world.actions(CountFailure) == [CountFailure(path="a"), CountFailure(path="b")]
     assert world.run.failing
     assert world.states() == {"a": "failed", "b": "failed", "c": "cancelled", "slow": "cancelled"}
     assert world.run.error is not None
@@ -80,20 +77,18 @@ def test_a_failure_is_tolerated_while_the_join_can_fire_and_counts_when_it_canno
 
 
 def test_a_failure_that_comes_when_the_join_is_out_of_reach_counts_at_once() -> None:
-    world = World(
-        workflow("""
-            on_failure: drain
-            nodes:
-              a: {type: call, handler: a}
-              b: {type: call, handler: a}
-              c: {type: call, handler: a}
-              quorum: {type: join, need: 2}
-            edges:
-              - {from: a, to: quorum, when: "false"}
-              - {from: b, to: quorum, when: "false"}
-              - [c, quorum]
-        """)
-    ).start()
+    world = invariants.begin("""
+        on_failure: drain
+        nodes:
+          a: {type: call, handler: a}
+          b: {type: call, handler: a}
+          c: {type: call, handler: a}
+          quorum: {type: join, need: 2}
+        edges:
+          - {from: a, to: quorum, when: "false"}
+          - {from: b, to: quorum, when: "false"}
+          - [c, quorum]
+    """)
     world.run_task("a")
     world.run_task("b")
 
@@ -107,24 +102,22 @@ def test_a_failure_that_comes_when_the_join_is_out_of_reach_counts_at_once() -> 
 def test_whether_a_join_out_of_reach_is_blocked_or_dead_does_not_depend_on_who_came_first(
     order: tuple[str, ...],
 ) -> None:
-    world = World(
-        workflow("""
-            on_failure: drain
-            nodes:
-              a: {type: call, handler: a}
-              b: {type: call, handler: a}
-              c: {type: call, handler: a}
-              two: {type: join, need: 2}
-              goods: {type: call, handler: a}
-              ship: {type: call, handler: a}
-            edges:
-              - [a, two]
-              - {from: b, to: two, when: "false"}
-              - {from: c, to: two, when: "false"}
-              - [two, ship]
-              - [goods, ship]
-        """)
-    ).start()
+    world = invariants.begin("""
+        on_failure: drain
+        nodes:
+          a: {type: call, handler: a}
+          b: {type: call, handler: a}
+          c: {type: call, handler: a}
+          two: {type: join, need: 2}
+          goods: {type: call, handler: a}
+          ship: {type: call, handler: a}
+        edges:
+          - [a, two]
+          - {from: b, to: two, when: "false"}
+          - {from: c, to: two, when: "false"}
+          - [two, ship]
+          - [goods, ship]
+    """)
     world.run_task("goods")
 
     for path in order:
@@ -138,16 +131,14 @@ def test_whether_a_join_out_of_reach_is_blocked_or_dead_does_not_depend_on_who_c
 
 
 def test_a_join_of_one_branch_excuses_nothing() -> None:
-    world = World(
-        workflow("""
-            nodes:
-              a: {type: call, handler: a}
-              b: {type: call, handler: a}
-              one: {type: join, need: any}
-            edges:
-              - [a, one]
-        """)
-    ).start()
+    world = invariants.begin("""
+        nodes:
+          a: {type: call, handler: a}
+          b: {type: call, handler: a}
+          one: {type: join, need: any}
+        edges:
+          - [a, one]
+    """)
     world.run_task("b")
 
     world.fail_task("a")
@@ -157,18 +148,16 @@ def test_a_join_of_one_branch_excuses_nothing() -> None:
 
 
 def test_a_failure_two_steps_before_such_a_join_is_excused_like_one_right_before_it() -> None:
-    world = World(
-        workflow("""
-            nodes:
-              a: {type: call, handler: a}
-              a2: {type: call, handler: a}
-              b: {type: call, handler: a}
-              either: {type: join, need: any}
-            edges:
-              - [a, a2, either]
-              - [b, either]
-        """)
-    ).start()
+    world = invariants.begin("""
+        nodes:
+          a: {type: call, handler: a}
+          a2: {type: call, handler: a}
+          b: {type: call, handler: a}
+          either: {type: join, need: any}
+        edges:
+          - [a, a2, either]
+          - [b, either]
+    """)
 
     world.fail_task("a")
     world.run_task("b")
@@ -187,7 +176,7 @@ def test_a_join_that_the_retry_of_a_branch_brings_to_fire_excuses_the_other_fail
     assert world.state is RunState.FAILED
 
     world.retry("b")
-    assert [action.path for action in world.actions(ExcuseFailure)] == ["a"]  # type: ignore[union-attr]
+    assert world.actions(ExcuseFailure) == [ExcuseFailure(path="a")]
     world.run_task("b")
     world.run_task("after")
 

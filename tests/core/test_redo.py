@@ -5,16 +5,10 @@ from __future__ import annotations
 import pytest
 
 from headway.coordinator.core.machines import RunState
+from headway.coordinator.core.plan import Json
 from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, NothingToRetry, RunNotFinished
-from tests.core import invariants
-from tests.core.flows import workflow
+from tests.core.invariants import begin
 from tests.core.simulator import World
-
-
-def begin(text: str, given: object = None) -> World:
-    world = World(workflow(text))
-    world.watchers.append(invariants.check)
-    return world.start(given)  # type: ignore[arg-type]
 
 
 ORDER = """
@@ -181,7 +175,7 @@ VARIABLES = """
 
 
 @pytest.mark.parametrize("anew", [False, True])
-def test_a_chosen_node_keeps_its_input_unless_asked_to_render_it_anew(anew: bool) -> None:
+def test_a_chosen_node_keeps_its_input_unless_asked_to_render_it_anew(anew: bool) -> None:  # noqa: FBT001
     world = begin(VARIABLES)
     world.run_task("a", 1)
     world.run_task("use")
@@ -238,14 +232,14 @@ TWO_STEPS = """
 
 @pytest.mark.parametrize(("again", "generation"), [({"n": 1}, 1), ({"n": 2}, 2)])
 def test_the_generation_of_what_failed_grows_only_when_its_input_is_another_one(
-    again: dict[str, int], generation: int
+    again: dict[str, Json], generation: int
 ) -> None:
     world = begin(TWO_STEPS)
     world.run_task("a", {"n": 1})
     world.fail_task("b")
 
     world.retry("a")
-    world.run_task("a", again)  # type: ignore[arg-type]
+    world.run_task("a", again)
 
     assert world.task("b").generation == generation
 
@@ -263,7 +257,7 @@ def test_what_cannot_be_retried_is_refused_and_says_why() -> None:
         world.retry("nowhere")
     with pytest.raises(NodeNotReached, match="Node b was never reached"):
         world.retry("b")
-    with pytest.raises(NothingToRetry, match="No task of run 0+1 failed"):
+    with pytest.raises(NothingToRetry, match=r"No task of run 0+1 failed"):
         finished().retry()
 
 

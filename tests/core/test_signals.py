@@ -5,15 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from headway.coordinator.core.machines import RunState
-from tests.core import invariants
-from tests.core.flows import workflow
+from tests.core.invariants import begin
 from tests.core.simulator import EPOCH, World
-
-
-def begin(text: str) -> World:
-    world = World(workflow(text))
-    world.watchers.append(invariants.check)
-    return world.start()
 
 
 WAITS = """

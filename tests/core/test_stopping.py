@@ -9,15 +9,8 @@ import pytest
 from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.refusals import RunClosed
-from tests.core import invariants
-from tests.core.flows import workflow
+from tests.core.invariants import begin
 from tests.core.simulator import EPOCH, World
-
-
-def begin(text: str, given: object = None) -> World:
-    world = World(workflow(text))
-    world.watchers.append(invariants.check)
-    return world.start(given)  # type: ignore[arg-type]
 
 
 # At the first unhandled failure (`on_failure: stop`, the default) running tasks may end, what has not started is

@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headway.coordinator.core.machines import RunState
-from tests.core import invariants
-from tests.core.flows import workflow
+from tests.core.invariants import begin
 from tests.core.simulator import World
-
-
-def begin(text: str, given: object = None) -> World:
-    world = World(workflow(text))
-    world.watchers.append(invariants.check)
-    return world.start(given)  # type: ignore[arg-type]
 
 
 # A node that succeeded: success and always edges whose `when` holds are live, the rest dead.
@@ -211,7 +204,10 @@ def test_a_switch_into_a_join_never_hangs(case: int) -> None:
     world = begin(
         """
         nodes:
-          gate: {type: switch, cases: [{when: "input.n == 1", to: left}, {when: "input.n == 2", to: right}], default: none}
+          gate:
+            type: switch
+            cases: [{when: "input.n == 1", to: left}, {when: "input.n == 2", to: right}]
+            default: none
           left: {type: call, handler: a}
           right: {type: call, handler: a}
           both: {type: join}

@@ -285,6 +285,19 @@ async def test_a_task_shows_where_it_stands(world: World) -> None:
     assert (left.attempt, left.owner, left.outcome, left.error.message) == (1, "w9", "failed", "no")
 
 
+async def test_a_task_that_is_tried_again_keeps_the_instant_of_its_first_lease(world: World) -> None:
+    await world.first.deploy(TWO)
+    first = await world.dispatch(await world.first.start("two"))
+    await world.first.grant(first)
+    began = (await world.first.task(first.run_id, "first")).started_at
+    await world.first.fail(first)
+    await world.first.fire(await world.let_timers_come_due(first.run_id))
+
+    await world.first.grant(await world.dispatch(first.run_id))
+
+    assert (await world.first.task(first.run_id, "first")).started_at == began
+
+
 # --- watching
 
 

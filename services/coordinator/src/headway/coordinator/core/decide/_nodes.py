@@ -177,7 +177,8 @@ def _wait(walk: Walk, node: Node) -> None:
             failure = Failure(
                 failure_class=FailureClass.EXEC_FAILED,
                 type="InvalidInstant",
-                message=f"`until` must be RFC 3339 text with an offset, such as 2030-01-31T09:00:00Z, not {repr(until)[:100]}",
+                message="`until` must be RFC 3339 text with an offset, such as 2030-01-31T09:00:00Z, "
+                f"not {repr(until)[:100]}",
             )
             walk.fail(node.id, "decide_failed", failure, retryable=False)
             return

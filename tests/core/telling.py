@@ -1,0 +1,122 @@
+"""Tells a run's history as a story: what happened, and what it caused, a line each."""
+
+from __future__ import annotations
+
+from headway.coordinator.core import actions as do
+from headway.coordinator.core.events import (
+    LeaseExpired,
+    LeaseReleased,
+    NodeCancelled,
+    NodeCompleted,
+    NodeFailed,
+    RunCancelled,
+    RunEvent,
+    RunRetried,
+    RunStarted,
+    SignalReceived,
+    TimerFired,
+)
+from tests.core.simulator import EPOCH, Entry, World
+
+
+def tell(world: World) -> str:
+    """The whole history."""
+    return "\n".join(line for entry in world.history for line in _entry(entry)) + "\n"
+
+
+def _entry(entry: Entry) -> list[str]:
+    seconds = (entry.at - EPOCH).total_seconds()
+    return [
+        f"{entry.seq:>2}  {seconds:>5g}s  {_event(entry.event)}",
+        *[f"             -> {_action(each)}" for each in entry.given],
+    ]
+
+
+def _event(event: RunEvent) -> str:  # noqa: PLR0911 - one line for each kind of event
+    match event:
+        case RunStarted():
+            return f"somebody starts {event.workflow} with {event.input.raw.decode()}"
+        case NodeCompleted():
+            output = event.output.raw.decode()
+            return f"{event.owner} reports {event.path}, attempt {event.attempt}: succeeded, {output}"
+        case NodeFailed():
+            final = ", and trying again cannot help" if event.final else ""
+            return f"{event.owner} reports {event.path}, attempt {event.attempt}: failed, {event.failure.type}{final}"
+        case NodeCancelled():
+            return f"{event.owner} reports {event.path}, attempt {event.attempt}: stopped"
+        case LeaseReleased():
+            return f"{event.owner} gives {event.path}, attempt {event.attempt}, back"
+        case LeaseExpired():
+            return f"the lease of {event.path}, attempt {event.attempt}, has expired"
+        case TimerFired():
+            return f"the timer {event.kind} of {event.path or 'the run'} is due"
+        case SignalReceived():
+            return f"signal {event.name}: {event.payload.raw.decode()}"
+        case RunCancelled():
+            return f"somebody cancels the run; grace {event.grace_ms / 1000:g}s"
+        case RunRetried():
+            return f"somebody retries the run from {', '.join(event.chosen) or 'what failed'}"
+
+
+def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one line for each kind of action
+    match action:
+        case do.CreateRun() | do.StartRun():
+            return "create the run" if isinstance(action, do.CreateRun) else "start the run"
+        case do.MarkRun():
+            return f"mark the run: {action.flag} {action.path or ''}".rstrip()
+        case do.SetVariables():
+            return f"set variables {action.values}"
+        case do.FinishRun():
+            error = "" if action.error is None else f": {action.error['message']}"
+            return f"the run {'is' if action.state == 'cancelled' else 'has'} {action.state}{error}"
+        case do.ReopenRun():
+            again, kept = ", ".join(action.reset) or "nothing", ", ".join(action.kept) or "nothing"
+            return f"reopen the run at {', '.join(action.chosen)}; redo {again} in turn; keep {kept}"
+        case do.StorePayload():
+            whose = f"the {action.role} of {action.path or 'the run'}, attempt {action.attempt}"
+            return f"store {whose}: {action.data.raw.decode()}"
+        case do.CreateTask():
+            return f"create {action.path}"
+        case do.SetInput():
+            where = f"{action.input[2]} of {action.input[0] or 'the run'}"
+            return f"give {action.path} the {where}; generation {action.generation}"
+        case do.DispatchTask():
+            return f"dispatch {action.path}, attempt {action.attempt}"
+        case do.AwaitTask():
+            until = "a signal" if action.due_at is None else f"{(action.due_at - EPOCH).total_seconds():g}s"
+            return f"{action.path} waits until {until}"
+        case do.ClaimTask():
+            leased = (action.leased_at - EPOCH).total_seconds()
+            return f"{action.owner} had {action.path}, attempt {action.attempt}, since {leased:g}s"
+        case do.CompleteTask():
+            return f"{action.path} has succeeded"
+        case do.FailTask():
+            what = "will be tried again" if action.disposition is None else str(action.disposition)
+            by = "" if action.handled_by is None else f" by edge {action.handled_by}"
+            return f"{action.path} has failed, {action.failure.type}: {what}{by}"
+        case do.CountFailure():
+            return f"the failure of {action.path} counts after all"
+        case do.ExcuseFailure():
+            return f"the failure of {action.path} is tolerated again"
+        case do.ScheduleRetry():
+            return f"{action.path} is tried again at {(action.due_at - EPOCH).total_seconds():g}s"
+        case do.ReapLease():
+            return f"{action.path} leaves the attempt behind: {action.outcome}"
+        case do.CancelTask():
+            return f"{action.path} is cancelled: {action.cause}"
+        case do.RedoTask():
+            return f"{action.path} begins again; generation {action.generation}"
+        case do.ScheduleTimer():
+            due = (action.due_at - EPOCH).total_seconds()
+            return f"set the timer {action.kind} of {action.path or 'the run'} to {due:g}s"
+        case do.CancelTimer():
+            return f"take the timer {action.kind} of {action.path or 'the run'} away"
+        case do.SetToken():
+            names = "" if not action.names else f", naming {', '.join(name for name, _ in action.names)}"
+            return f"edge {action.slot} into {action.path} is {action.token}{names}"
+        case do.EraseTokens():
+            return f"take back the tokens of edges {', '.join(map(str, action.slots))} into {action.path}"
+        case do.BufferSignal():
+            return f"keep the signal {action.name}"
+        case do.TakeSignal():
+            return f"{action.path} takes signal {action.seq}"

@@ -1,0 +1,129 @@
+"""The history: gap-free, complete, and enough to rebuild every row without deciding anything again."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import get_args
+
+import orjson
+import pytest
+
+from headway.coordinator.core import actions as do
+from headway.coordinator.core import events
+from headway.coordinator.core.document import NULL
+from headway.coordinator.core.machines import IllegalTransition
+from headway.coordinator.core.records import decode_actions, encode_actions, encode_event, event_types
+from headway.coordinator.core.replay import HistoryBroken, replay
+from tests.core import invariants
+from tests.core.flows import workflow
+from tests.core.generated import Seeded
+from tests.core.generated import workflow as generate
+from tests.core.scenarios import anything
+from tests.core.simulator import World
+
+
+def played() -> World:
+    world = World(
+        workflow("""
+            nodes:
+              a: {type: call, handler: a, retry: {max_attempts: 2}, timeout: {queue: 1h}}
+              b: {type: call, handler: a}
+              c: {type: join}
+            edges:
+              - [a, c]
+              - [b, c]
+        """)
+    ).start({"secret": "of the customer"})
+    world.fail_task("a", final=False)
+    world.fire(("a", "retry", 2)) or world.fire(world.next_timer())
+    world.run_task("b", {"large": "output"})
+    world.run_task("a")
+    return world
+
+
+def test_every_action_comes_back_as_it_was_but_for_payloads() -> None:
+    seen: set[type] = set()
+    for seed in range(60):
+        choices = Seeded(seed)
+        world = World(generate(choices), thorough=False).start({"n": 1, "list": []})
+        anything(world, choices)
+        for entry in world.history:
+            for action, again in zip(entry.given, decode_actions(entry.actions), strict=True):
+                seen.add(type(action))
+                assert again == _without_payload(action)
+
+    rare = {do.CountFailure, do.ExcuseFailure, do.ReopenRun, do.RedoTask, do.EraseTokens}
+    assert seen >= set(get_args(do.Action)) - rare
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        do.CountFailure(path="a"),
+        do.ExcuseFailure(path="a"),
+        do.ReopenRun(opening="retry", chosen=("a",), reset=("b",), kept=()),
+        do.RedoTask(path="a", generation=2),
+        do.EraseTokens(path="a", slots=(0, 2)),
+        do.SetToken(path="a", slot=1, token="failed", always=False, names=(("b", None), ("c", 3))),
+    ],
+)
+def test_so_do_the_rare_ones(action: do.Action) -> None:
+    assert decode_actions(encode_actions([action])) == [action]
+
+
+def _without_payload(action: do.Action) -> do.Action:
+    if isinstance(action, do.StorePayload):
+        return replace(action, data=NULL)
+    return replace(action, payload=NULL) if isinstance(action, do.BufferSignal) else action
+
+
+def test_payloads_are_recorded_by_their_size_only() -> None:
+    world = played()
+
+    recorded = b"".join(entry.actions + entry.encoded_event for entry in world.history)
+
+    assert b"customer" not in recorded
+    assert b"large" not in recorded
+    assert orjson.loads(world.history[0].encoded_event)["input"] == {"size": 28}
+
+
+def test_every_event_says_all_that_is_not_in_a_column() -> None:
+    kept_elsewhere = {"at", "chance", "path", "attempt"}
+    world = played()
+
+    for entry in world.history:
+        names = {field.name for field in fields(entry.event)} - kept_elsewhere
+        assert set(orjson.loads(encode_event(entry.event))) == names
+    assert set(event_types()) == {cls.__name__ for cls in get_args(events.RunEvent)}
+
+
+def test_a_gap_is_noticed() -> None:
+    history = invariants.recorded(played())
+    del history[2]
+
+    with pytest.raises(HistoryBroken, match="a gap at 3"):
+        replay(workflow("nodes: {a: {type: call, handler: a}}"), history, lambda _seq, _action: NULL)
+
+
+def test_an_action_that_does_not_fit_the_rows_before_it_is_noticed() -> None:
+    world = played()
+    history = invariants.recorded(world)
+    history[3] = replace(history[3], actions=history[4].actions)
+
+    with pytest.raises(IllegalTransition):
+        replay(world.graph, history, lambda _seq, _action: NULL)
+
+
+def test_a_history_that_a_newer_version_wrote_is_not_misread() -> None:
+    with pytest.raises(KeyError, match="FlyToTheMoon"):
+        decode_actions(b'[["FlyToTheMoon", {}]]')
+
+
+def test_a_replay_never_looks_at_the_plan() -> None:
+    """The plan of another workflow does as well: replay decides nothing."""
+    world = played()
+    other = workflow("nodes: {z: {type: call, handler: a}}")
+
+    state = replay(other, invariants.recorded(world), lambda _seq, _action: NULL)
+
+    assert state.run == world.run

@@ -1,0 +1,167 @@
+"""Golden transcripts: a few runs told from beginning to end. `UPDATE_GOLDEN=1 pytest tests/core/test_stories.py` writes
+them anew; read the difference before you believe it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headway.coordinator.core.admission import Answer
+from tests.core import invariants
+from tests.core.invariants import begin
+from tests.core.simulator import World
+from tests.core.telling import tell
+
+GOLDEN = Path(__file__).parent / "golden"
+
+ORDER = """
+    workflow: order
+    nodes:
+      reserve: {type: call, handler: stock.reserve, input: "${input}", retry: {max_attempts: 2, initial: 1s, jitter: 0}}
+      ship: {type: call, handler: shipping.create, input: {reservation: "${nodes.reserve.output}"}}
+      sold_out: {type: call, handler: mail.sorry, input: {why: "${error.message}"}}
+    edges:
+      - [reserve, ship]
+      - {from: reserve, on: failure, to: sold_out, when: "error.type == 'SoldOut'"}
+"""
+
+
+def an_order_that_is_tried_again_and_then_handled_by_its_failure_edge() -> World:
+    world = begin(ORDER, {"order": 7})
+    world.lease("reserve")
+    world.advance(seconds=2)
+    world.fail("reserve", "Unreachable")
+    world.fire(world.next_timer())
+    world.lease("reserve")
+    world.advance(seconds=1)
+    world.fail("reserve", "SoldOut")
+    world.run_task("sold_out")
+    return world
+
+
+def a_worker_that_was_taken_for_dead_reports_after_its_lease_was_reaped() -> World:
+    world = begin(ORDER, {"order": 7})
+    world.lease("reserve", owner="zombie")
+    world.lose("reserve")
+    assert world.succeed("reserve", "stale", attempt=1, owner="zombie") is Answer.STALE_ATTEMPT
+    world.lease("reserve", owner="fresh")
+    assert world.succeed("reserve", "stale", attempt=2, owner="zombie") is Answer.LEASE_LOST
+    assert world.succeed("reserve", "good", owner="fresh") is Answer.ACCEPTED
+    world.run_task("ship")
+    return world
+
+
+def a_cancel_that_one_holder_hears_and_the_other_does_not() -> World:
+    world = begin("""
+        workflow: two_calls
+        nodes:
+          listens: {type: call, handler: a}
+          deaf: {type: call, handler: a}
+          unstarted: {type: call, handler: a}
+          after: {type: call, handler: a}
+        edges:
+          - [listens, after]
+    """)
+    world.lease("listens")
+    world.lease("deaf")
+    world.advance(seconds=10)
+    world.cancel(grace_ms=5_000)
+    world.advance(seconds=1)
+    world.stopped("listens")
+    world.fire(world.next_timer())
+    assert world.succeed("deaf") is Answer.RUN_CLOSED
+    return world
+
+
+def a_join_that_fires_at_the_first_branch_and_hears_of_the_others_later() -> World:
+    world = begin("""
+        workflow: race
+        nodes:
+          fast: {type: call, handler: a}
+          slow: {type: call, handler: a}
+          broken: {type: call, handler: a}
+          first: {type: join, need: any}
+          use: {type: call, handler: a, input: "${nodes.first.output}"}
+        edges:
+          - [fast, first, use]
+          - [slow, first]
+          - [broken, first]
+    """)
+    world.run_task("fast", "quick")
+    world.fail_task("broken")
+    world.run_task("slow", "late")
+    world.run_task("use")
+    return world
+
+
+def a_signal_that_comes_before_anybody_waits_for_it() -> World:
+    world = begin("""
+        workflow: approval
+        nodes:
+          prepare: {type: call, handler: a}
+          approve: {type: wait_for_event, event: approval, timeout: 2d}
+          go: {type: call, handler: a, input: "${nodes.approve.output}"}
+        edges:
+          - [prepare, approve, go]
+    """)
+    world.signal("approval", {"by": "Ada"})
+    world.advance(minutes=1)
+    world.run_task("prepare")
+    world.run_task("go")
+    return world
+
+
+def a_retry_from_a_node_beside_a_branch_that_had_finished() -> World:
+    world = begin("""
+        workflow: branches
+        nodes:
+          split: {type: call, handler: a}
+          left: {type: call, handler: a, input: "${nodes.split.output}"}
+          right: {type: call, handler: a}
+          both: {type: join}
+          last: {type: call, handler: a, input: "${nodes.both.output}"}
+        edges:
+          - [split, left, both, last]
+          - [split, right, both]
+    """)
+    world.run_task("split", 1)
+    world.run_task("right", "r")
+    world.fail_task("left")
+    world.advance(hours=1)
+    world.retry("left")
+    world.run_task("left", "l")
+    world.run_task("last")
+    return world
+
+
+STORIES: list[Callable[[], World]] = [
+    an_order_that_is_tried_again_and_then_handled_by_its_failure_edge,
+    a_worker_that_was_taken_for_dead_reports_after_its_lease_was_reaped,
+    a_cancel_that_one_holder_hears_and_the_other_does_not,
+    a_join_that_fires_at_the_first_branch_and_hears_of_the_others_later,
+    a_signal_that_comes_before_anybody_waits_for_it,
+    a_retry_from_a_node_beside_a_branch_that_had_finished,
+]
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_the_story_is_told_as_before(story: Callable[[], World]) -> None:
+    golden = GOLDEN / f"{story.__name__}.txt"
+
+    told = tell(story())
+
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(told, encoding="utf-8")
+    assert told == golden.read_text(encoding="utf-8")
+
+
+def test_every_golden_file_has_its_story() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == {story.__name__ for story in STORIES}
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_each_of_them_can_be_replayed(story: Callable[[], World]) -> None:
+    invariants.check_replay(story())
