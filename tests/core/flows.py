@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from textwrap import dedent
 
 from headway.coordinator.core.cel import references
@@ -79,6 +80,7 @@ def edge(
     return Edge(index=0, source=source, target=target, on=on, errors=errors, when=condition)
 
 
+@lru_cache
 def expression(source: str) -> Expression:
     """A CEL expression."""
     found = references(source)

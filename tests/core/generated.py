@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Protocol, TypeVar
@@ -16,6 +16,7 @@ from headway.coordinator.core.plan import (
     Case,
     Edge,
     EdgeKind,
+    Json,
     Literal,
     Node,
     NodeType,
@@ -32,7 +33,8 @@ ERRORS = ("Boom", "Bust")
 # Conditions whose value is known: they hold, do not hold, or cannot be computed.
 HOLDS, FAILS, FAULTY = "input.n == 1", "input.n == 2", "input.nothing == 1"
 CONDITIONS = (None, None, None, HOLDS, FAILS, FAULTY)
-INPUT = {"n": 1, "list": [1, 2]}
+INPUT: Json = {"n": 1, "list": [1, 2]}
+OUTPUTS: tuple[Json, ...] = (None, {"n": 1}, [1])
 
 _TYPES = (
     *[NodeType.CALL] * 8,
@@ -73,7 +75,7 @@ class Seeded:
 class Drawn:
     """Chance from Hypothesis."""
 
-    def __init__(self, draw: DrawFn) -> None:
+    def __init__(self, draw: Callable[[st.SearchStrategy[int]], int]) -> None:
         self._draw = draw
 
     def of(self, options: Sequence[T]) -> T:

@@ -176,6 +176,15 @@ def check_every_edge_has_its_token(world: World) -> None:
         assert carried == (1 << len(world.graph.incoming[path])) - 1, f"{path} lacks a token"
 
 
+def check_always_edges_were_followed(world: World) -> None:
+    """A run that failed at its first unhandled failure, and was not stopped otherwise: cleaning up was not skipped."""
+    for edge in world.graph.plan.edges:
+        source = world.db.tasks.get(edge.source)
+        ended = source is not None and source.state in (TaskState.SUCCEEDED, TaskState.FAILED)
+        if ended and edge.on is EdgeKind.ALWAYS and edge.when is None and edge.target not in world.graph.gathers:
+            assert world.task(edge.target).state in (TaskState.SUCCEEDED, TaskState.FAILED), edge.target
+
+
 def was_stopped(world: World) -> bool:
     """Something cut the run short since it was started or reopened."""
     run = world.run

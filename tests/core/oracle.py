@@ -196,4 +196,7 @@ def check_against_the_rules(world: World) -> None:
     if not told.unsure:
         for path, handler in told.handlers.items():
             assert tasks[path].handled_by == handler
-            assert tasks[path].disposition == expected_disposition(graph, told, path), path
+            expected = {expected_disposition(graph, told, path)}
+            if world.run.epoch > 1 and any(_leads_to(graph, path, join) for join in told.unfired):
+                expected.add("unhandled")  # it counted before a retry, and no retry made its join fire
+            assert tasks[path].disposition in expected, path

@@ -11,7 +11,7 @@ from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.plan import FailureClass
 from headway.coordinator.core.refusals import NodeNotReached, NothingToRetry, RunClosed
-from tests.core.generated import ERRORS, SIGNALS, Choices
+from tests.core.generated import ERRORS, OUTPUTS, SIGNALS, Choices
 from tests.core.simulator import World
 
 OWNERS = ("worker", "other")
@@ -91,8 +91,7 @@ class Player:
         world, chance = self.world, self.chance
         match chance.of(("succeed", "succeed", "succeed", "fail", "fail", "final", "stopped", "release")):
             case "succeed":
-                output = chance.of((None, {"n": 1}, [1]))
-                return world.succeed(path, output, attempt=attempt, owner=owner)
+                return world.succeed(path, chance.of(OUTPUTS), attempt=attempt, owner=owner)
             case "fail" | "final" as how:
                 failure_class = chance.of((FailureClass.EXEC_FAILED, FailureClass.VERDICT_FAIL))
                 return world.fail(
@@ -131,7 +130,8 @@ class Player:
             row = world.task(self.chance.of(running))
             expires_at = row.lease_expires_at
             assert world.lease(row.path) is Answer.HELD
-            assert world.lease(row.path, grant_key=row.grant_key) is Answer.GRANTED
+            assert world.lease(row.path, grant_key=row.grant_key, owner="somebody else") is Answer.HELD
+            assert world.lease(row.path, grant_key=row.grant_key, owner=row.lease_owner or "") is Answer.GRANTED
             assert world.task(row.path).lease_expires_at == expires_at
             if row.attempt > 1:
                 assert world.lease(row.path, attempt=row.attempt - 1) is Answer.STALE_ATTEMPT

@@ -24,6 +24,8 @@ def look_at_the_end(world: World) -> None:
     if not invariants.was_stopped(world):
         invariants.check_every_edge_has_its_token(world)
         check_against_the_rules(world)
+    elif not world.run.is_stopping:
+        invariants.check_always_edges_were_followed(world)
 
 
 def anything(world: World, choices: Choices) -> None:

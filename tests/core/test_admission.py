@@ -47,6 +47,7 @@ HELD = replace(
         (FAILING, READY, 3, "k1", Answer.GRANTED),
         (OPEN, HELD, 3, "k1", Answer.GRANTED),
         (OPEN, HELD, 3, "k2", Answer.HELD),
+        (OPEN, replace(HELD, lease_owner="w2"), 3, "k1", Answer.HELD),
         (STOPPING, HELD, 3, "k1", Answer.GRANTED),
         (STOPPING, READY, 3, "k1", Answer.RUN_CLOSED),
         (FINAL, READY, 3, "k1", Answer.RUN_CLOSED),
@@ -62,7 +63,7 @@ HELD = replace(
     ],
 )
 def test_a_lease_has_one_holder(gate: RunGate, task: TaskRow, attempt: int, key: str, answer: Answer) -> None:
-    assert lease_answer(gate, task, attempt=attempt, grant_key=key) is answer
+    assert lease_answer(gate, task, attempt=attempt, owner="w1", grant_key=key) is answer
 
 
 @pytest.mark.parametrize(

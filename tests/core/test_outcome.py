@@ -69,7 +69,7 @@ def told(ended: list[Ended], finish: RunState | None, cancelled: bool, deadline_
 def test_the_outcome_is_as_the_sentence_says(
     ended: list[Ended],
     finish: RunState | None,
-    cancelled: bool,
+    cancelled: bool,  # noqa: FBT001
     deadline_passed: bool,  # noqa: FBT001
 ) -> None:
     counts = tally(_row(each) for each in ended)

@@ -10,7 +10,6 @@ from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, Noth
 from tests.core.invariants import begin
 from tests.core.simulator import World
 
-
 ORDER = """
     nodes:
       a: {type: call, handler: a, input: "${input}"}

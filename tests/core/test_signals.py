@@ -6,8 +6,7 @@ from datetime import timedelta
 
 from headway.coordinator.core.machines import RunState
 from tests.core.invariants import begin
-from tests.core.simulator import EPOCH, World
-
+from tests.core.simulator import EPOCH
 
 WAITS = """
     nodes:

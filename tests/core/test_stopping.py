@@ -10,8 +10,7 @@ from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.refusals import RunClosed
 from tests.core.invariants import begin
-from tests.core.simulator import EPOCH, World
-
+from tests.core.simulator import EPOCH
 
 # At the first unhandled failure (`on_failure: stop`, the default) running tasks may end, what has not started is
 # cancelled, and only always edges still start; with `drain` other branches go on to their end.

@@ -6,8 +6,6 @@ import pytest
 
 from headway.coordinator.core.machines import RunState
 from tests.core.invariants import begin
-from tests.core.simulator import World
-
 
 # A node that succeeded: success and always edges whose `when` holds are live, the rest dead.
 

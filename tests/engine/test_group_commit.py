@@ -17,7 +17,7 @@ from headway.coordinator.core.refusals import EventUndecidable, Overloaded
 from headway.coordinator.engine import lanes
 from headway.coordinator.engine.lanes import Committed, Lane, Ticket
 from headway.coordinator.store.errors import StoreConflict, StoreUnavailable
-from tests.rpc.world import EVENT, ONE, World, refusal_of, succeeded, unpacked, until
+from tests.rpc.world import EVENT, ONE, Dispatch, World, refusal_of, succeeded, unpacked, until
 
 Commit = Callable[[Sequence[Ticket[int]]], Awaitable[Committed[int]]]
 
@@ -174,8 +174,8 @@ async def test_a_list_over_two_buckets_is_queued_in_both_or_in_none(
     zero = await world.first.start("waiting", request_id=str(UUID(int=uuid4().int & ~0xFFFF)))
     one = await world.first.start("waiting", request_id=str(UUID(int=uuid4().int & ~0xFFFF | 1)))
     engine = world.first.engine
-    item: Any = type("Item", (), {"run_id": UUID(zero)})
-    other: Any = type("Item", (), {"run_id": UUID(one)})
+    item: Any = type("Item", (), {"run_id": UUID(zero), "missing": staticmethod(lambda: None)})
+    other: Any = type("Item", (), {"run_id": UUID(one), "missing": staticmethod(lambda: None)})
     monkeypatch.setattr(lanes, "BACKLOG", 2)
 
     with pytest.raises(Overloaded):
@@ -316,3 +316,12 @@ async def test_items_of_one_run_keep_their_order_when_they_are_skipped() -> None
         await until(lambda: len(order) == 4, "all were decided")
 
     assert [item for item in order if item < 20] == [10, 11, 12]
+
+
+async def test_run_ids_that_somebody_made_up_make_no_lanes(world: World) -> None:
+    made_up = [Dispatch(f"{uuid4().hex[:28]}{bucket:04x}", "work", 1) for bucket in range(100, 200)]
+
+    answers = {await world.first.lease(dispatch) for dispatch in made_up}
+
+    assert answers == {"REFUSED"}
+    assert set(world.first.engine._leases) <= {0, 1}

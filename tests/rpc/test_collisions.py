@@ -376,4 +376,4 @@ async def test_one_call_may_carry_reports_of_which_each_has_its_own_answer(world
         "a", succeeded(nowhere), succeeded(unknown), succeeded(again(first)), succeeded(first), succeeded(first)
     )
 
-    assert answers == ["TASK_NOT_FOUND", "RUN_NOT_FOUND", "STALE_ATTEMPT", "ACCEPTED", "DUPLICATE"]
+    assert answers == ["TASK_NOT_FOUND", "TASK_NOT_FOUND", "STALE_ATTEMPT", "ACCEPTED", "DUPLICATE"]

@@ -137,7 +137,7 @@ async def test_a_handlers_error_is_cut_and_its_nuls_are_replaced(world: World) -
 
     assert answer == "ACCEPTED"
     error = (await world.first.task(good.run_id, "work")).error
-    assert (len(error.type), len(error.message), len(error.trace)) == (200, 4_096, 16_384)
+    assert [len(text.encode()) for text in (error.type, error.message, error.trace)] == [200, 4_096, 16_384]
     assert (error.type[:2], error.message[:2], error.trace[:2]) == ("T\ufffd", "m\ufffd", "t\ufffd")
     assert (error.failure_class, error.details) == ("exec_failed", b'{"code":7}')
 

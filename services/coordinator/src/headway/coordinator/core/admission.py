@@ -48,21 +48,23 @@ class LeasedTask(Protocol):
     def grant_key(self) -> str | None: ...
 
 
-def lease_answer(gate: RunGate, task: LeasedTask, *, attempt: int, grant_key: str) -> Answer:
+def lease_answer(gate: RunGate, task: LeasedTask, *, attempt: int, owner: str, grant_key: str) -> Answer:
     """Judge a request for a lease.
 
     Args:
         gate: the run.
         task: its row, locked.
         attempt: asked for.
-        grant_key: of the delivery; the same key is granted again.
+        owner: who asks.
+        grant_key: of the delivery; the same key of the same owner is granted again.
     """
     if gate.is_final:
         return Answer.RUN_CLOSED
     if task.attempt != attempt:
         return Answer.STALE_ATTEMPT
     if task.state is TaskState.RUNNING:
-        return Answer.GRANTED if task.grant_key == grant_key else Answer.HELD
+        same = task.grant_key == grant_key and task.lease_owner == owner
+        return Answer.GRANTED if same else Answer.HELD
     if task.state is not TaskState.READY:
         return Answer.STALE_ATTEMPT
     return Answer.RUN_CLOSED if gate.is_stopping else Answer.GRANTED

@@ -53,8 +53,8 @@ def accept_object(raw: bytes, field: str, *, limit: int = LIMIT) -> dict[str, Js
 
 
 def storable_text(text: str, limit: int) -> str:
-    """Cut text for people to a limit of characters, and replace what PostgreSQL cannot hold."""
-    return text.replace("\x00", "\ufffd")[:limit]
+    """Cut text for people to a limit of bytes in UTF-8, and replace what PostgreSQL cannot hold."""
+    return text.replace("\x00", "\ufffd").encode()[:limit].decode(errors="ignore")
 
 
 def _check_values(value: object, field: str) -> None:

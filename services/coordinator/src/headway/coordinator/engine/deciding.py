@@ -19,7 +19,7 @@ from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.decide import Decision, Need, decide, wants
 from headway.coordinator.core.events import LeaseExpired, RunEvent, RunStarted
 from headway.coordinator.core.records import encode_actions, encode_event
-from headway.coordinator.core.refusals import Refusal, RunNotFound
+from headway.coordinator.core.refusals import Refusal
 from headway.coordinator.core.state import Draft, Key, Missing, State
 from headway.coordinator.engine import telemetry
 from headway.coordinator.engine.lanes import Committed, Ticket
@@ -138,8 +138,7 @@ class _Batch:
             self._savings[run_id] = Saving(Held(run_id, state, None))
             return
         for ticket in self._by_run.pop(run_id):
-            refusal = RunNotFound(run_id=run_id.hex, namespace=ticket.item.namespace or "")
-            self.result.outcomes.append((ticket, refusal))
+            self.result.outcomes.append((ticket, ticket.item.missing()))
 
     async def _prepare(self, connection: Connection, now: datetime) -> None:
         items = [ticket.item for tickets in self._by_run.values() for ticket in tickets]
@@ -194,9 +193,9 @@ class _Batch:
         saving = self._savings[item.run_id]
         state = saving.held.state
         if state.run is not None and item.namespace not in (None, state.run.namespace):
-            raise RunNotFound(run_id=item.run_id.hex, namespace=item.namespace or "")
+            raise item.missing()
         if state.run is None and not isinstance(item, Start):
-            raise RunNotFound(run_id=item.run_id.hex, namespace=item.namespace or "")
+            raise item.missing()
         if item.request_id is not None and (known := self._answered.get((item.run_id, item.request_id))) is not None:
             return item.answer_again(known)
         at = now if state.run is None else max(now, state.run.last_event_at)

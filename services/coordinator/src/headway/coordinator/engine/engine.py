@@ -25,6 +25,7 @@ from headway.coordinator.store.pool import Pool
 from headway.coordinator.store.saving import save_dispatches
 from headway.coordinator.store.statements import SQL
 
+LOOK_SECONDS = 1.0  # how often, at the most, a bucket that we do not know makes us look
 SETTINGS_SECONDS = 5.0  # how old live settings and gauges may be
 SWEEP_PAGE = 5_000  # tasks of one call: a call has to end before its deadline
 BEGINNING = (UUID(int=0), "")
@@ -72,6 +73,8 @@ class Engine:
         self.watchers = Watchers()
         self.run_buckets = 1
         self._ready = 0
+        self._buckets: set[int] = set()  # that hold runs, as far as we know
+        self._looked_at = -LOOK_SECONDS
         self._decisions: dict[int, Lane[Submission]] = {}
         self._leases: dict[int, Lane[LeaseAsk]] = {}
         self._renewals: dict[int, Lane[RenewAsk]] = {}
@@ -140,7 +143,7 @@ class Engine:
             How many, and the last of them when the page was full.
         """
         count = 0
-        for bucket in await self._buckets(after):
+        for bucket in await self._used_buckets(after):
             behind = after if after is not None and bucket_of(after[0]) == bucket else BEGINNING
             last, swept = await self._sweep_page(bucket, "sweep_lost", *behind, SWEEP_PAGE - count)
             count += swept
@@ -161,7 +164,7 @@ class Engine:
             How many, and the last of them when the page was full.
         """
         count = 0
-        for bucket in await self._buckets(after):
+        for bucket in await self._used_buckets(after):
             with translated():
                 async with self.pool.acquire() as connection:
                     now = await connection.fetchval(SQL["clock"])
@@ -205,17 +208,27 @@ class Engine:
         places: dict[int, list[int]] = {}
         for place, item in enumerate(items):
             places.setdefault(bucket_of(item.run_id), []).append(place)
-        for bucket, at in places.items():
+        if not places.keys() <= self._buckets:
+            await self._look_for_buckets()
+        results: list[Any] = [item.missing() for item in items]  # what a bucket without runs answers
+        known = {bucket: at for bucket, at in places.items() if bucket in self._buckets}
+        for bucket, at in known.items():
             if bucket not in lanes:
                 lane = lanes[bucket] = make(bucket)
                 self._spawn(lane.run(), lane.name)
             lanes[bucket].need_room(len(at))  # in all of them, before anything is queued in one
-        calls = [(at, lanes[bucket].submit([items[place] for place in at])) for bucket, at in places.items()]
-        results: list[Any] = [None] * len(items)
+        calls = [(at, lanes[bucket].submit([items[place] for place in at])) for bucket, at in known.items()]
         for at, call in calls:
             for place, result in zip(at, await call, strict=True):
                 results[place] = result
         return results
+
+    async def _look_for_buckets(self) -> None:
+        """Another coordinator may have begun to use one; ids that somebody made up must not make us ask for each."""
+        now = clock.monotonic()
+        if now >= self._looked_at + LOOK_SECONDS:
+            self._looked_at = now
+            self._buckets.update(await self._used_buckets(None))
 
     def _decision_lane(self, bucket: int) -> Lane[Submission]:
         decisions = Decisions(bucket, self.pool, self.plans, self.watchers.tell)
@@ -233,7 +246,7 @@ class Engine:
 
     # --- live settings and gauges
 
-    async def _buckets(self, after: Swept | None) -> list[int]:
+    async def _used_buckets(self, after: Swept | None) -> list[int]:
         """The buckets, in order, from the one of `after`."""
         first = 0 if after is None else bucket_of(after[0])
         with translated():
@@ -251,6 +264,7 @@ class Engine:
                 buckets = [record["bucket"] for record in await connection.fetch(SQL["list_buckets"])]
                 self._ready = sum([await connection.fetchval(SQL["ready_tasks"], bucket) for bucket in buckets])
         self.run_buckets = wanted
+        self._buckets.update(buckets)
 
     def _run_buckets(self, value: str | None) -> int:
         """The setting's value; what an operator mistyped is not taken."""

@@ -31,6 +31,10 @@ class LeaseAsk:
     grant_key: str
     trace: str
 
+    def missing(self) -> TaskNotFound:
+        """What to answer when the task is not there."""
+        return TaskNotFound(task_id=task_id(self.run_id, self.path))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenewAsk:
@@ -40,6 +44,10 @@ class RenewAsk:
     path: str
     attempt: int
     owner: str
+
+    def missing(self) -> TaskNotFound:
+        """What to answer when the task is not there."""
+        return TaskNotFound(task_id=task_id(self.run_id, self.path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +168,7 @@ def _lease(
         if not same:
             return Answer.HELD if ask.attempt == earlier.attempt else Answer.STALE_ATTEMPT
         return _granted(ask, record, earlier.expires_at, spans)
-    answer = lease_answer(store.gate(record), view, attempt=ask.attempt, grant_key=ask.grant_key)
+    answer = lease_answer(store.gate(record), view, attempt=ask.attempt, owner=ask.owner, grant_key=ask.grant_key)
     if answer is not Answer.GRANTED:
         return answer
     if view.state is TaskState.RUNNING:  # the first answer was lost

@@ -27,7 +27,7 @@ from headway.coordinator.core.events import (
     TimerFired,
 )
 from headway.coordinator.core.graph import Graph
-from headway.coordinator.core.refusals import KeyReused, RunNotFinished, TaskNotFound
+from headway.coordinator.core.refusals import KeyReused, Refusal, RunNotFinished, RunNotFound, TaskNotFound
 from headway.coordinator.core.state import Draft, State
 from headway.coordinator.ids import task_id
 
@@ -51,6 +51,10 @@ class Submission:
     namespace: str | None = None
 
     answer_fields: ClassVar[AbstractSet[str]] = frozenset()  # of a mutation's recorded answer: they tell its kind
+
+    def missing(self) -> Refusal:
+        """What to answer when the run is not there."""
+        return RunNotFound(run_id=self.run_id.hex, namespace=self.namespace or "")
 
     def event(self, at: datetime, chance: float) -> RunEvent:
         """The event that it becomes."""
@@ -113,11 +117,15 @@ class Report(Submission):
     attempt: int
     owner: str
 
+    def missing(self) -> Refusal:
+        """There is no such task."""
+        return TaskNotFound(task_id=task_id(self.run_id, self.path))
+
     def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
         """The answer, unless it is ACCEPTED."""
         task = draft.task(self.path)
         if task is None:
-            raise TaskNotFound(task_id=task_id(self.run_id, self.path))
+            raise self.missing()
         left = draft.attempt(self.path, self.attempt) if self.attempt < task.attempt else None
         answer = report_answer(draft.run, task, left, attempt=self.attempt, owner=self.owner)
         return None if answer is Answer.ACCEPTED else answer

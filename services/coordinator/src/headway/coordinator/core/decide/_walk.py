@@ -35,6 +35,7 @@ from headway.coordinator.core.state import Draft, State
 from headway.coordinator.core.templates import evaluate_condition
 
 GRACE = timedelta(seconds=30)  # how long holders may take to stop when nobody said otherwise
+MESSAGE = 4_096  # characters of a finish node's message that the run's error keeps
 NAMED_PATHS = 20  # failing tasks that a run's error names
 
 Names = tuple[tuple[str, int | None], ...]
@@ -409,7 +410,7 @@ class Walk:
         run = self.run
         if run.finish_path is not None:
             row = self.row(run.finish_path)
-            message = self.draft.payload(row.input).value if row.input else f"ended by {row.path}"
+            message = _spoken(self.draft.payload(row.input)) if row.input else f"ended by {row.path}"
             return {"failure_class": FailureClass.EXEC_FAILED, "message": message, "paths": [row.path]}
         if ended is RunState.CANCELLED:
             return {"failure_class": "cancelled", "message": "cancelled by request", "paths": []}
@@ -433,6 +434,12 @@ class Walk:
         rows: Iterable[TaskRow] = self.draft.known_tasks().values()
         failed = [row for row in rows if row.state is TaskState.FAILED and row.disposition == "unhandled"]
         return sorted(failed, key=lambda row: (row.finished_at or self.at, row.path))
+
+
+def _spoken(document: Document) -> str:
+    """A finish node's message as text, cut."""
+    value = document.value
+    return (value if isinstance(value, str) else document.raw.decode())[:MESSAGE]
 
 
 def expression_failure(error: ExpressionError, edge: Edge | None = None) -> Failure:
