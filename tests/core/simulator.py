@@ -49,7 +49,7 @@ from headway.coordinator.core.plan import FailureClass, Json
 from headway.coordinator.core.records import encode_actions, encode_event
 from headway.coordinator.core.refusals import RunNotFinished
 from headway.coordinator.core.rows import AttemptRow, PayloadKey, RunRow, SignalRow, TaskRow, TokenRow
-from headway.coordinator.core.state import Changes, Draft, Key, Missing, State, TimerKey
+from headway.coordinator.core.state import Draft, Key, Missing, State, TimerKey
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 RUN_ID = "00000000000000000000000000000001"
@@ -379,7 +379,7 @@ class World:
         if decision is None:
             return answer
         assert not was_final or isinstance(event, RunRetried), "something happened to a run that was over"
-        self._save(decision.changes)
+        self._save(decision)
         state.absorb(decision.changes)
         self._held = state
         self._record(event, decision)
@@ -479,14 +479,19 @@ class World:
                     state.tokens[path] = copied(token)
         state.loaded.add((whole,))
 
-    def _save(self, changes: Changes) -> None:
-        db = self.db
+    def _save(self, decision: Decision) -> None:
+        db, changes = self.db, decision.changes
         assert changes.run is not None
         assert changes.run.seq == (db.run.seq if db.run else 0) + 1
         db.run = copied(changes.run)
         for path, row in changes.tasks.items():
             before = db.tasks.get(path)
-            assert before is None or row.attempt >= before.attempt
+            left = [
+                action
+                for action in decision.actions
+                if isinstance(action, do.ScheduleRetry | do.ReapLease | do.RedoTask) and action.path == path
+            ]
+            assert row.attempt == len(left) + (1 if before is None else before.attempt), "an attempt grew by itself"
             db.tasks[path] = copied(row)
         db.tokens.update(copied(changes.tokens))
         assert not changes.payloads.keys() & db.payloads.keys(), "a payload is written a second time"

@@ -347,3 +347,20 @@ def test_an_always_edge_is_followed_in_a_retry_that_fails_again_as_in_the_first_
     assert world.states() == {"a": "failed", "clean": "ready"}
     world.run_task("clean")
     assert world.state is RunState.FAILED
+
+
+def test_a_retry_that_is_stopped_again_leaves_nothing_pending() -> None:
+    cancelled, failed = finished(), finished(ORDER.replace("edges:", "  bad: {type: call, handler: a}\n    edges:"))
+    cancelled.retry("left")
+    failed.retry("left", "bad")
+
+    cancelled.lease("left")
+    cancelled.cancel()
+    assert cancelled.states()["last"] == "pending"
+    cancelled.stopped("left")
+    failed.fail_task("bad")
+
+    for world, cause in ((cancelled, "cancel"), (failed, "failure")):
+        assert world.run.is_final
+        assert [world.task(path).cause for path in ("left", "both", "last")] == [cause] * 3
+        assert world.retry().chosen[0] == "left"

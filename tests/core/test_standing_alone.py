@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import headway.coordinator.core
+from tests.project import purity
 
 CORE = Path(headway.coordinator.core.__file__).parent
 # What the core is built on may itself import what the core may not; it is imported before the wall goes up.
@@ -97,6 +100,29 @@ def test_the_core_compiles_decides_and_replays_with_nothing_around_it() -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["succeeded {'x': 3} True", *["blocked"] * 4]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *[
+            f"import {name}"
+            for name in ("time", "random", "uuid", "os", "logging", "asyncio", "importlib", "io", "sys")
+        ],
+        *[f"from {name} import anything" for name in ("time", "random", "uuid", "os", "importlib", "pathlib")],
+        "importlib = __import__('importlib')",
+        "eval('1')",
+        "exec('import os')",
+        "open('/etc/passwd')",
+        "compile('1', '', 'eval')",
+        "globals()['x'] = 1",
+        "import datetime\ndatetime.datetime.now()",
+        "import asyncpg",
+        "from headway.coordinator.engine import lanes",
+    ],
+)
+def test_the_checker_of_the_source_catches_each_way_out(source: str) -> None:
+    assert purity.faults("headway.coordinator.core.decide.bad", source) != []
 
 
 def test_deciding_alone_brings_no_yaml_and_no_schemas_along() -> None:

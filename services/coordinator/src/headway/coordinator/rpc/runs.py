@@ -41,7 +41,7 @@ from headway.coordinator.rpc.requests import (
 )
 from headway.coordinator.store import reading
 
-GRACE_SECONDS = 30
+GRACE_SECONDS = 60
 LONGEST_GRACE = timedelta(days=1)
 PAGE, LARGEST_PAGE = 50, 1_000
 HISTORY_PAGE = 200

@@ -34,7 +34,7 @@ from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
 from headway.coordinator.core.state import Draft, State
 from headway.coordinator.core.templates import evaluate_condition
 
-GRACE = timedelta(seconds=30)  # how long holders may take to stop when nobody said otherwise
+GRACE = timedelta(seconds=60)  # for holders to stop when nobody said otherwise: twice what a default lease renews in
 MESSAGE = 4_096  # characters of a finish node's message that the run's error keeps
 NAMED_PATHS = 20  # failing tasks that a run's error names
 
