@@ -174,8 +174,8 @@ async def test_a_list_over_two_buckets_is_queued_in_both_or_in_none(
     zero = await world.first.start("waiting", request_id=str(UUID(int=uuid4().int & ~0xFFFF)))
     one = await world.first.start("waiting", request_id=str(UUID(int=uuid4().int & ~0xFFFF | 1)))
     engine = world.first.engine
-    item: Any = type("Item", (), {"run_id": UUID(zero), "missing": staticmethod(lambda: None)})
-    other: Any = type("Item", (), {"run_id": UUID(one), "missing": staticmethod(lambda: None)})
+    item: Any = type("Item", (), {"run_id": UUID(zero), "missing": staticmethod(lambda: None), "size": 0})
+    other: Any = type("Item", (), {"run_id": UUID(one), "missing": staticmethod(lambda: None), "size": 0})
     monkeypatch.setattr(lanes, "BACKLOG", 2)
 
     with pytest.raises(Overloaded):

@@ -216,7 +216,7 @@ class Engine:
             if bucket not in lanes:
                 lane = lanes[bucket] = make(bucket)
                 self._spawn(lane.run(), lane.name)
-            lanes[bucket].need_room(len(at))  # in all of them, before anything is queued in one
+            lanes[bucket].need_room([items[place] for place in at])  # in all of them, before anything is queued in one
         calls = [(at, lanes[bucket].submit([items[place] for place in at])) for bucket, at in known.items()]
         for at, call in calls:
             for place, result in zip(at, await call, strict=True):
@@ -232,7 +232,9 @@ class Engine:
 
     def _decision_lane(self, bucket: int) -> Lane[Submission]:
         decisions = Decisions(bucket, self.pool, self.plans, self.watchers.tell)
-        return Lane(f"decisions-{bucket}", decisions.commit, group=lambda item: item.run_id)
+        return Lane(
+            f"decisions-{bucket}", decisions.commit, group=lambda item: item.run_id, size=lambda item: item.size
+        )
 
     def _lease_lane(self, bucket: int) -> Lane[LeaseAsk]:
         return Lane(f"leases-{bucket}", Leases(bucket, self.pool).commit, group=lambda item: item.run_id)

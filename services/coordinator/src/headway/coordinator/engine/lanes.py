@@ -15,7 +15,9 @@ from headway.coordinator.core.refusals import EventUndecidable, Overloaded
 from headway.coordinator.store.errors import StoreConflict, StoreUnavailable
 
 BATCH = 256  # items in one transaction
+BATCH_BYTES = 8 << 20  # of their payloads: a transaction holds them all in memory
 BACKLOG = 20_000  # items that may wait; more are refused
+BACKLOG_BYTES = 128 << 20  # of their payloads
 SKIPS = 4  # of an item, before the lane waits for its run's lock whatever else it could do
 CONFLICT_TRIES = 5  # of a single item, before it is given up as unavailable
 _log = logging.getLogger(__name__)
@@ -76,17 +78,27 @@ Commit = Callable[[Sequence[Ticket[Item]]], Awaitable[Committed[Item]]]
 class Lane(Generic[Item]):
     """A queue and the loop that empties it, transaction by transaction."""
 
-    def __init__(self, name: str, commit: Commit[Item], *, group: Callable[[Item], object]) -> None:
+    def __init__(
+        self,
+        name: str,
+        commit: Commit[Item],
+        *,
+        group: Callable[[Item], object],
+        size: Callable[[Item], int] = lambda _item: 0,
+    ) -> None:
         """Make a lane; `run` starts it.
 
         Args:
             name: for logs.
             commit: one transaction for some tickets; settles nothing itself.
             group: what a skipped item waits for: items of one group wait together, alone.
+            size: bytes of an item's payload.
         """
         self.name = name
         self._commit = commit
         self._group = group
+        self._size = size
+        self._bytes = 0  # of what has queued
         self._queue: deque[Ticket[Item]] = deque()
         self._skipped: deque[Ticket[Item]] = deque()
         self._woken = asyncio.Event()
@@ -98,16 +110,19 @@ class Lane(Generic[Item]):
         Raises:
             Overloaded: too many wait; nothing was queued.
         """
-        self.need_room(len(items))
+        self.need_room(items)
         call = Call(len(items))
         self._queue.extend(Ticket(item, call, index) for index, item in enumerate(items))
+        self._bytes += sum(self._size(item) for item in items)
         self._woken.set()
         return call.done
 
-    def need_room(self, items: int) -> None:
-        """Raise Overloaded when as many more would be too many."""
-        if len(self._queue) + items > BACKLOG:
-            raise Overloaded(backlog=str(len(self._queue)))
+    def need_room(self, items: Sequence[Item]) -> None:
+        """Raise Overloaded when these would be too many, or too large, to wait."""
+        waiting = len(self._queue)
+        size = sum(self._size(item) for item in items)
+        if waiting + len(items) > BACKLOG or (waiting and self._bytes + size > BACKLOG_BYTES):
+            raise Overloaded(backlog=str(waiting))
 
     @property
     def backlog(self) -> int:
@@ -138,9 +153,22 @@ class Lane(Generic[Item]):
             for ticket in batch:
                 ticket.waits = True
         else:
-            batch = [self._skipped.popleft() for _ in range(min(BATCH, len(self._skipped)))]
-            batch += [self._queue.popleft() for _ in range(min(BATCH - len(batch), len(self._queue)))]
+            batch = self._fill()
         self._has_settled = False
+        return batch
+
+    def _fill(self) -> list[Ticket[Item]]:
+        """Take what fits into one transaction, by number and by bytes; at least one."""
+        batch: list[Ticket[Item]] = []
+        room = BATCH_BYTES
+        for waiting in (self._skipped, self._queue):
+            while waiting and len(batch) < BATCH:
+                size = self._size(waiting[0].item)
+                if batch and size > room:
+                    return batch
+                batch.append(waiting.popleft())
+                room -= size
+                self._bytes -= size if waiting is self._queue else 0
         return batch
 
     async def _serve(self, batch: Sequence[Ticket[Item]], tries: int = 1) -> None:

@@ -18,6 +18,7 @@ from headway.coordinator.store.loading import TaskView
 from headway.coordinator.store.pool import Pool
 
 TaskKey: TypeAlias = tuple[UUID, str]
+INPUT_BYTES = 8 << 20  # of inputs that one transaction reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,7 @@ class Leases:
         spans: list[telemetry.OpenSpan] = []
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                locked = await store.lock(connection, "lock_leases", self._bucket, keys)
+                locked = await store.lock_leases(connection, self._bucket, keys, INPUT_BYTES)
                 unlocked = [key for key in keys if key not in locked]
                 there = await store.existing(connection, self._bucket, unlocked) if unlocked else set[TaskKey]()
                 for ticket in tickets:
@@ -133,7 +134,7 @@ class Renewals:
         result: Committed[RenewAsk] = Committed()
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                locked = await store.lock(connection, "lock_renewals", self._bucket, keys)
+                locked = await store.lock_renewals(connection, self._bucket, keys)
                 unlocked = [key for key in keys if key not in locked]
                 there = await store.existing(connection, self._bucket, unlocked) if unlocked else set[TaskKey]()
                 for ticket in tickets:
@@ -171,6 +172,8 @@ def _lease(
     answer = lease_answer(store.gate(record), view, attempt=ask.attempt, owner=ask.owner, grant_key=ask.grant_key)
     if answer is not Answer.GRANTED:
         return answer
+    if record["input"] is None and record["input_size"]:
+        return Answer.BUSY  # its input did not fit beside the others': it is asked for again
     if view.state is TaskState.RUNNING:  # the first answer was lost
         return _granted(ask, record, record["lease_expires_at"], spans)
     now: datetime = record["now"]

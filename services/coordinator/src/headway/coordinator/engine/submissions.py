@@ -52,6 +52,11 @@ class Submission:
 
     answer_fields: ClassVar[AbstractSet[str]] = frozenset()  # of a mutation's recorded answer: they tell its kind
 
+    @property
+    def size(self) -> int:
+        """Bytes of its payload."""
+        return 0
+
     def missing(self) -> Refusal:
         """What to answer when the run is not there."""
         return RunNotFound(run_id=self.run_id.hex, namespace=self.namespace or "")
@@ -86,6 +91,11 @@ class Start(Submission):
     run_trace: str
     input: Document
     in_namespace: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of its payload."""
+        return len(self.input.raw)
 
     def event(self, at: datetime, chance: float) -> RunEvent:
         """RunStarted."""
@@ -140,6 +150,11 @@ class ReportSucceeded(Report):
     """The handler returned."""
 
     output: Document
+
+    @property
+    def size(self) -> int:
+        """Bytes of its payload."""
+        return len(self.output.raw)
 
     def event(self, at: datetime, chance: float) -> RunEvent:
         """NodeCompleted."""
@@ -244,6 +259,11 @@ class Signal(Submission):
 
     name: str
     payload: Document
+
+    @property
+    def size(self) -> int:
+        """Bytes of its payload."""
+        return len(self.payload.raw)
 
     def event(self, at: datetime, chance: float) -> RunEvent:
         """SignalReceived."""

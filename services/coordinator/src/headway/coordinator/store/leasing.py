@@ -40,9 +40,19 @@ def gate(record: asyncpg.Record) -> RunGate:
     )
 
 
-async def lock(connection: Connection, statement: str, bucket: int, keys: Sequence[TaskKey]) -> dict[TaskKey, Any]:
-    """Lock task rows by `lock_leases` or `lock_renewals`, skipping those that are locked."""
-    records = await connection.fetch(SQL[statement], bucket, [key[0] for key in keys], [key[1] for key in keys])
+async def lock_leases(
+    connection: Connection, bucket: int, keys: Sequence[TaskKey], input_bytes: int
+) -> dict[TaskKey, Any]:
+    """Lock task rows and read their inputs, as far as those fit together; skips what is locked."""
+    arrays = [key[0] for key in keys], [key[1] for key in keys]
+    records = await connection.fetch(SQL["lock_leases"], bucket, *arrays, input_bytes)
+    return {(record["run_id"], record["path"]): record for record in records}
+
+
+async def lock_renewals(connection: Connection, bucket: int, keys: Sequence[TaskKey]) -> dict[TaskKey, Any]:
+    """Lock task rows whose leases go on; skips what is locked."""
+    arrays = [key[0] for key in keys], [key[1] for key in keys]
+    records = await connection.fetch(SQL["lock_renewals"], bucket, *arrays)
     return {(record["run_id"], record["path"]): record for record in records}
 
 

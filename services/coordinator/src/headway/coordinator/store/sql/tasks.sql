@@ -110,11 +110,14 @@ SET state = EXCLUDED.state, attempt = EXCLUDED.attempt, generation = EXCLUDED.ge
     EXCLUDED.attempt_expires_at, sweep_at = EXCLUDED.sweep_at, reported = EXCLUDED.reported;
 
 -- name: lock_leases
--- Tasks that workers ask for: never waits; with the run's gate and the task's input.
+-- Tasks that workers ask for: never waits; with the run's gate and the task's input, as far as inputs fit into $4 bytes
+-- together (what does not fit is asked for again).
 SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.handler, t.queue, t.lease_ms,
        t.attempt_timeout_ms, t.grant_key, t.lease_owner, t.lease_expires_at, t.started_at, t.ready_at,
        r.namespace, r.workflow, r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path, r.trace,
-       r.seq AS run_seq, r.created_at AS run_created_at, i.data AS input, clock_timestamp() AS now
+       r.seq AS run_seq, r.created_at AS run_created_at, octet_length(i.data) AS input_size,
+       CASE WHEN sum(octet_length(i.data)) OVER (ROWS UNBOUNDED PRECEDING) <= $4::bigint THEN i.data END AS input,
+       clock_timestamp() AS now
 FROM (SELECT run_id, path FROM unnest($2::uuid[], $3::text[]) AS k (run_id, path) ORDER BY run_id, path) AS x
 CROSS JOIN LATERAL (
     SELECT run_id, path, state, attempt, generation, tries, handler, queue, lease_ms, attempt_timeout_ms, grant_key,
