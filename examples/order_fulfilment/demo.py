@@ -8,6 +8,7 @@ Exit code 0 only if every check holds.
 import asyncio
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ from examples.order_fulfilment import checks, steps
 from examples.order_fulfilment.havoc import Havoc
 from examples.order_fulfilment.processes import (
     ROOT,
+    TYPESCRIPT,
     TypeScript,
     open_shop,
     prepare_typescript,
@@ -84,7 +86,9 @@ async def main() -> int:
     """Run the demo; returns the exit code."""
     console = Console()
     orders = json.loads((HERE / "orders.json").read_text(encoding="utf-8"))["orders"]
-    with console.status("starting the stack") as status:
+    if not console.is_terminal:  # the moving line says it there
+        console.print("starting the stack …")
+    with console.status("starting the stack …") as status:
         show = Show(console=console, status=status, orders=orders)
         try:
             good = await _demo(show)
@@ -103,6 +107,8 @@ async def _demo(show: Show) -> bool:
     for old in (ledger, diary):
         old.unlink(missing_ok=True)
     async with AsyncExitStack() as cleanup:
+        if shutil.which("npm") and not (TYPESCRIPT / "dist" / "worker.js").exists():
+            show.say("building the TypeScript worker (npm) …")
         typescript = await prepare_typescript(DATA / "npm.log")
         stack = await cleanup.enter_async_context(_stack(typescript, diary))
         shop = await cleanup.enter_async_context(open_shop(ledger, logs / "shop.log", os.environ))

@@ -140,10 +140,27 @@ def test_a_dev_that_was_killed_leaves_no_process_behind_and_can_be_started_again
         for pid in everything:
             asyncio.run(gone(pid))
 
+    urls = [document[name] for name in ("database_url", "redis_url")]
     with dev(data) as (process, document):
         process.send_signal(signal.SIGINT)
-        process.communicate()
+        _, err = process.communicate()
     assert process.returncode == 0
+    assert [document[name] for name in ("database_url", "redis_url")] == urls
+    assert "new data folder" not in err
+
+
+def test_dev_ends_with_what_a_worker_says_that_cannot_start(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "headway.cli", "dev", "--port", "0", "--data", str(tmp_path / "data")]
+
+    ended = subprocess.run(
+        [*command, "--worker", "nosuch"], capture_output=True, text=True, check=False, timeout=100, cwd=tmp_path
+    )
+
+    assert ended.returncode == 2
+    assert "worker-1 ended with exit code 2 before it was ready" in ended.stderr
+    assert "cannot import 'nosuch'" in ended.stderr
+    assert "starting it again" not in ended.stdout
+    assert f"new data folder {tmp_path / 'data'}: nothing is deployed" in ended.stdout
 
 
 async def test_a_service_that_cannot_start_is_named_with_its_last_words(tmp_path: Path) -> None:

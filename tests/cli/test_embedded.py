@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -98,6 +99,24 @@ def test_data_outlives_the_block(tmp_path: Path) -> None:
 
     with EmbeddedPostgres(tmp_path / "data") as postgres:
         assert run(query(postgres.url, "SELECT count(*) FROM kept")) == 0
+
+
+def test_a_folders_server_listens_where_it_did_before_unless_somebody_took_the_port(server: Server) -> None:
+    server.start()
+    url, port = server.url, server.port
+    server.stop()
+    later, latest = type(server)(server.data_dir), type(server)(server.data_dir)
+
+    later.start()
+    found = later.url
+    later.stop()
+    with socket.create_server(("127.0.0.1", port)):
+        latest.start()
+    moved = latest.port
+    latest.stop()
+
+    assert found == url
+    assert moved not in {0, port}
 
 
 def test_a_server_knows_whether_it_runs(server: Server) -> None:

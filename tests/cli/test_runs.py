@@ -83,6 +83,14 @@ async def test_input_can_come_from_a_file_or_from_standard_input(
     assert [request.input for request in coordinator.requests["runs.Start"]] == [b"[1]", b"[2]"]
 
 
+async def test_a_command_outlasts_a_coordinator_that_is_being_started_again(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Start", *[Plain()] * 8, runs_pb2.StartResponse(run_id="r1", version=2))
+
+    assert (await headway("start", "orders")).code == 0
+
+
 @pytest.mark.parametrize("text", ["{", "NaN", "@/nowhere/at/all"])
 async def test_input_that_is_no_json_is_refused_before_any_call(
     text: str, headway: CommandLine, coordinator: ScriptedCoordinator
@@ -178,6 +186,19 @@ async def test_list_reads_no_further_than_the_limit(headway: CommandLine, coordi
     assert coordinator.requests["runs.List"][0].state == runs_pb2.RUN_STATE_FAILED
 
 
+async def test_the_json_of_a_list_leaves_out_what_a_list_does_not_carry(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    listed = run(runs_pb2.RUN_STATE_SUCCEEDED)
+    listed.key = "order-7"
+    coordinator.script("runs.List", runs_pb2.ListResponse(runs=[listed]))
+
+    (document,) = (await headway("list", "--json")).document["runs"]
+
+    assert document["key"] == "order-7"
+    assert {"input", "output"} & set(document) == set()
+
+
 async def test_an_empty_list_says_so(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
     coordinator.script("runs.List", runs_pb2.ListResponse())
 
@@ -271,6 +292,68 @@ async def test_show_prints_the_table_of_tasks_and_the_failures_in_full(
     begin = lines.index("charge failed: exec_failed CardDeclined")
     assert lines[begin + 1 : begin + 4] == ["  no funds", "  ask the customer", "  at line 7"]
     assert lines[-1].startswith("a report of w0 for charge attempt 2 came too late (STALE_ATTEMPT")
+
+
+async def test_show_prints_each_output_in_one_line_and_the_runs_own(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    tasks = [
+        runs_pb2.Task(path="greet", type="python", state=runs_pb2.TASK_STATE_SUCCEEDED, output=b'{"text":"hello"}'),
+        runs_pb2.Task(path="long", type="python", state=runs_pb2.TASK_STATE_SUCCEEDED, output=b'"' + b"x" * 999 + b'"'),
+        runs_pb2.Task(path="pause", type="wait", state=runs_pb2.TASK_STATE_SUCCEEDED),
+    ]
+    ended = run(runs_pb2.RUN_STATE_SUCCEEDED)
+    ended.output = b"7"
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=ended, tasks=tasks))
+
+    lines = (await headway("show", "r1")).out.splitlines()
+
+    assert "output    7" in lines
+    begin = lines.index("outputs")
+    assert lines[begin + 1] == '  greet  {"text": "hello"}'
+    assert lines[begin + 2].startswith('  long   "xxx')
+    assert lines[begin + 2].endswith("x …")
+    assert len(lines[begin + 2]) <= 120
+    assert lines[begin + 3 :] == []
+
+
+async def test_an_errors_place_is_not_named_twice(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=run(runs_pb2.RUN_STATE_FAILED, error="charge: KeyError")))
+
+    assert "error     exec_failed at charge: KeyError" in (await headway("show", "r1")).out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("actions", "told"),
+    [
+        (
+            b'["ReapLease",{"path":"charge","outcome":"lost"}],["DispatchTask",{"path":"charge","attempt":3,"via":null}]',
+            "lease lost; again as attempt 3",
+        ),
+        (
+            (
+                b'["FailTask",{"path":"charge","failure":{"failure_class":"timeout","type":"attempt_timeout",'
+                b'"message":"after 30 ms"}}],["ScheduleRetry",{"path":"charge","due_at":"2026-01-02T12:00:05Z"}]'
+            ),
+            "timeout attempt_timeout: after 30 ms; next try at 2026-01-02T12:00:05Z",
+        ),
+        (
+            b'["CancelTask",{"path":"charge","cause":"unknown"}],["CancelTask",{"path":"pack","cause":"cancel"}]',
+            "closed (unknown)",
+        ),
+        (b'"of a newer server",["ReapLease"],["Later",{"path":"charge"}]', ""),
+    ],
+)
+async def test_the_end_of_a_lease_says_what_became_of_the_attempt(
+    actions: bytes, told: str, headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    event = progress(1, "LeaseExpired", runs_pb2.RUN_STATE_RUNNING).event
+    event.actions = b'[["ClaimTask",{"path":"charge","owner":"w1"}],' + actions + b"]"
+    coordinator.script("runs.GetHistory", runs_pb2.GetHistoryResponse(events=[event]))
+
+    _, line = (await headway("history", "r1")).out.splitlines()
+
+    assert line.split("\t")[-1] == told
 
 
 async def test_history_prints_every_event(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:

@@ -142,6 +142,7 @@ async def test_a_process_that_dies_unasked_is_started_again_and_told(
         return await ServiceProcess.launch(again, life_line, lines.add)
 
     kept = Kept(made, await launch(made), launch, restart=True, say=lambda text: said.add("", text))
+    kept.prove()
     await lines.next()
     first = kept.process.pid
     kept.process.send(signal.SIGKILL)
@@ -178,11 +179,25 @@ async def test_a_process_that_pauses_before_its_next_start_can_be_stopped(tmp_pa
         return await ServiceProcess.launch(again, life_line, lambda *_: None)
 
     kept = Kept(made, await launch(made), launch, restart=True, say=lambda text: said.add("", text))
+    kept.prove()
     assert (await said.next())[1] == "relay-1 ended with exit code 3; starting it again in 0.5 s"
 
     await kept.stop(patience=20)
 
     assert kept.is_given_up
+
+
+async def test_a_process_that_ends_before_it_has_served_is_given_up(tmp_path: Path, life_line: int) -> None:
+    made = recipe(tmp_path, "print('cannot import nosuch'); raise SystemExit(2)")
+
+    async def launch(again: Recipe) -> ServiceProcess:
+        return await ServiceProcess.launch(again, life_line, lambda *_: None)
+
+    kept = Kept(made, await launch(made), launch, restart=True, say=pytest.fail)
+    assert await kept.process.wait() == 2
+
+    assert kept.is_given_up
+    await kept.stop(patience=20)
 
 
 def test_a_data_folder_has_one_owner_who_is_named(tmp_path: Path) -> None:

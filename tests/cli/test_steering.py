@@ -40,7 +40,13 @@ async def test_a_refusal_is_one_sentence_and_exit_2(headway: CommandLine, coordi
     ("state", "told"),
     [
         (runs_pb2.RUN_STATE_CANCELLED, "run r1 is cancelled"),
-        (runs_pb2.RUN_STATE_RUNNING, "run r1 is being cancelled; its handlers have been told to stop"),
+        (
+            runs_pb2.RUN_STATE_RUNNING,
+            (
+                "run r1 is being cancelled; its handlers will be told at their next Renew; attempts that do"
+                " not end within 90 s are closed as unknown"
+            ),
+        ),
     ],
 )
 async def test_cancel_tells_whether_it_is_over(

@@ -200,3 +200,18 @@ def check_against_the_rules(world: World) -> None:
             if world.run.epoch > 1 and any(_leads_to(graph, path, join) for join in told.unfired):
                 expected.add("unhandled")  # it counted before a retry, and no retry made its join fire
             assert tasks[path].disposition in expected, path
+
+
+def check_the_outcome(world: World) -> None:
+    """The `finish` node's, if one ran; else cancelled, if a user cancelled it; else failed, if the deadline passed or a
+    task failed and was neither handled, tolerated nor optional; else succeeded, if any task succeeded."""
+    run, rows = world.run, world.db.tasks.values()
+    if run.finish_path is not None:
+        expected = world.graph.plan.nodes[run.finish_path].outcome
+    elif run.cancelling:
+        expected = "cancelled"
+    elif run.expired or any(row.disposition == "unhandled" for row in rows):
+        expected = "failed"
+    else:
+        expected = "succeeded" if any(row.state is TaskState.SUCCEEDED for row in rows) else "failed"
+    assert run.state == expected

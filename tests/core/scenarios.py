@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tests.core import invariants
 from tests.core.generated import INPUT, Choices
-from tests.core.oracle import check_against_the_rules
+from tests.core.oracle import check_against_the_rules, check_the_outcome
 from tests.core.plays import Player
 from tests.core.simulator import World
 
@@ -20,6 +20,7 @@ def begin(world: World) -> World:
 def look_at_the_end(world: World) -> None:
     """What holds for every run that has ended."""
     assert world.run.is_final
+    check_the_outcome(world)
     invariants.check_replay(world)
     if not invariants.was_stopped(world):
         invariants.check_every_edge_has_its_token(world)

@@ -1,9 +1,11 @@
 # ruff: noqa: E501, ISC004 - a source on one line is easier to count columns in
 """Each thing that can be wrong with a workflow's source is found at its place, by its kind, with something to do."""
 
+import orjson
 import pytest
 
 from headway.coordinator.core.compiler import Code, Fault, compile_workflow
+from headway.coordinator.core.compiler.python_code import complaint_about
 
 WORKER = "{type: call, handler: h}"
 
@@ -166,7 +168,24 @@ TABLE = [
         "workflow: w\nnodes:\n  a: {type: call, handler: headway.x}\n",
         [(3, 28, "reserved_name")],
     ),
-    ("python without run", "workflow: w\nnodes:\n  a: {type: python, code: x = 1}\n", [(3, 27, "wrong_value")]),
+    *(
+        (f"python {what}", f"workflow: w\nnodes:\n  a: {{type: python, code: {code}}}\n", [(3, column, "wrong_value")])
+        for what, code, column in [
+            ("without run", "x = 1", 27),
+            ("that does not parse", "'def run(input) return 1'", 43),
+            ("with an argument too many", "'def run(input, more): return 1'", 28),
+            ("without an argument", "'def run(): return 1'", 28),
+            ("with an argument that must be named", "'def run(input, *, more): return 1'", 28),
+            ("that is asynchronous", "'async def run(input): return 1'", 28),
+            ("with run inside of another", "'def f(): run = 1'", 28),
+        ]
+    ),
+    (
+        "python that does not parse, in lines of its own",
+        "workflow: w\nnodes:\n  a:\n    type: python\n    code: |\n      # run\n\n      def run(input):\n"
+        "        x = 1\n        x = = 2\n        return ${x}\n",
+        [(10, 13, "wrong_value")],
+    ),
     (
         "a request that is none",
         "workflow: w\nnodes:\n  a: {type: http, request: {url: 5, method: FETCH, headers: [a], expect: [20]}}\n",
@@ -328,7 +347,8 @@ TABLE = [
 def test_is_found_where_it_stands(source: str, expected: list[tuple[int, int, str]]) -> None:
     result = compile_workflow(source)
 
-    found = [(fault.line, fault.column, fault.code.value) for fault in result.faults]
+    told = [fault for fault in result.faults if fault.code is not Code.CHECKS_WAIT]
+    found = [(fault.line, fault.column, fault.code.value) for fault in told]
     assert sorted(found) == sorted(expected), "\n".join(str(fault) for fault in result.faults)
     assert (result.plan is None) == any(not fault.warning for fault in result.faults)
 
@@ -336,7 +356,7 @@ def test_is_found_where_it_stands(source: str, expected: list[tuple[int, int, st
 def test_every_kind_of_fault_is_in_the_table() -> None:
     shown = {code for _, _, faults in TABLE for _, _, code in faults}
 
-    assert {code.value for code in Code} - shown == {"too_many"}
+    assert {code.value for code in Code} - shown == {"too_many", "checks_wait"}
 
 
 def only_fault(source: str) -> Fault:
@@ -367,10 +387,99 @@ def only_fault(source: str) -> Fault:
             f"workflow: w\nnodes: {{ShipIt: {WORKER}}}\n",
             "2:9: error: 'ShipIt' cannot name a node; small letters, digits and _, a letter first, at most 63: ship_it",
         ),
+        (
+            "workflow: w\nnodes: {a: {type: python, code: 'def run(input) return 1'}}\n",
+            "2:49: error: the code is no Python: expected ':'",
+        ),
+        (
+            "workflow: w\nnodes: {a: {type: python, code: 'def run(input): return ${input.x}'}}\n",
+            "2:57: error: the code is no Python: invalid syntax; code holds no templates: values come in as input",
+        ),
+        (
+            "workflow: w\nnodes: {a: {type: call, handler: h, queue: ''}}\n",
+            "2:44: error: queue must be text, this is empty; write at least one character",
+        ),
+        (
+            "workflow: w\nnodes: {a: {type: finish, outcome: ''}}\n",
+            "2:36: error: outcome cannot be ''; known here: failed, succeeded",
+        ),
+        (
+            "workflow: w\nnodes: {a: {type: call, handler: h, input: '${input.}'}}\n",
+            '2:53: error: unexpected "."; write the field\'s name behind each . , or leave the . out',
+        ),
+        (
+            "workflow: w\nnodes: {a: {type: call, handler: h, input: '${size(input.a, 3)}'}}\n",
+            "2:51: error: the arguments of size do not fit; write size(value) or value.size()",
+        ),
     ],
 )
 def test_says_what_is_wrong_and_what_to_do(source: str, line: str) -> None:
     assert str(only_fault(source)) == line
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def run(input): return input",
+        "def run(given, more=1, *, named=2): return given",
+        "def run(*given): return given",
+        "run = lambda input: input",
+        "import re\nif True:\n  def run(input): return re.match('\\d', input)",
+        "class Handler:\n  def run(self, one, two): pass\ndef run(input): return 1",
+        "from json import loads as run",
+    ],
+)
+def test_code_that_can_run_is_no_fault(code: str) -> None:
+    source = "workflow: w\nnodes: {a: {type: python, code: " + orjson.dumps(code).decode() + "}}\n"
+
+    assert compile_workflow(source).faults == ()
+
+
+@pytest.mark.parametrize("code", ["-" * 100_000 + "1", "(" * 5_000, "a\0b", "f(" * 90 + ")" * 90, "\ufeff", "x = '"])
+def test_no_code_makes_the_compiler_fall_over(code: str) -> None:
+    assert complaint_about(code) is not None
+
+
+def kinds(source: str) -> list[str]:
+    faults = compile_workflow(source).faults
+    return [fault.code.value for fault in faults if fault.code is not Code.ISOLATED_NODE]
+
+
+def test_names_are_checked_even_where_the_graph_is_not_known() -> None:
+    reading = "'${nodes.zzz.output} ${nodes.a.outptu} ${vars.v} ${run.idd} ${nodes.b.output}'"
+    names = ["unknown_reference", "unknown_reference", "unknown_variable", "unknown_reference"]
+    nodes = f"workflow: w\nnodes:\n  a: {WORKER}\n  b: {WORKER}\n  c: {{type: call, handler: h, input: {reading}}}\n"
+
+    assert kinds(f"{nodes}edges: [[a, b, a]]\n") == [*names, "cycle", "checks_wait"]
+    assert kinds(f"{nodes}edges: [[a, x]]\n") == [*names, "unknown_node", "checks_wait"]
+    assert kinds(f"{nodes}  d: {{type: cal}}\nedges: [[b, c]]\n") == [*names, "unknown_node_type", "checks_wait"]
+    assert kinds(f"{nodes}edges: [[a, b, c]]\n") == names
+
+
+def test_expressions_of_what_was_refused_are_checked_too() -> None:
+    source = (
+        f"workflow: w\nnodes:\n  a: {WORKER}\n  b: {{type: cal, input: '${{nodes.zzz.output}}'}}\n"
+        "edges:\n  - {from: a, to: x, when: nodes.yyy.output == 1}\n"
+    )
+
+    assert kinds(source) == ["unknown_node_type", "unknown_reference", "unknown_node", "unknown_reference"]
+
+
+def test_a_wrong_condition_hides_nothing_of_the_graph() -> None:
+    source = (
+        "workflow: w\nnodes:\n  s: {type: switch, cases: [{when: input.x = 1, to: a}], default: b}\n"
+        f"  a: {WORKER}\n  b: {{type: call, handler: h, input: '${{nodes.a.output}}'}}\n"
+    )
+
+    assert kinds(source) == ["expression_invalid", "not_an_ancestor"]
+
+
+def test_says_in_one_last_line_that_there_may_be_more() -> None:
+    faults = compile_workflow("workflow: w\nnodes:\n  a: 1\n b: 2\n").faults
+
+    assert [str(fault) for fault in faults[1:]] == [
+        "4:2: warning: further checks wait until what is found here is mended"
+    ]
 
 
 def test_shows_no_more_faults_than_anybody_can_read() -> None:

@@ -67,7 +67,8 @@ def test_an_object_must_be_an_object() -> None:
 
 
 def test_text_for_people_is_cut_and_cleaned() -> None:
-    assert storable_text("a\x00bcd", 3) == "a\ufffdb"
+    assert storable_text("a\x00bcd", 5) == "a\ufffdb"
+    assert storable_text("aéé", 4) == "aé"  # never half a character
 
 
 def test_documents_are_equal_when_their_text_is() -> None:

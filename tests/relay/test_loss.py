@@ -37,6 +37,19 @@ async def test_a_new_broker_is_swept_once_and_then_marked(world: World) -> None:
     assert world.coordinator.losses == 1
 
 
+@pytest.mark.parametrize(("dispatched", "level"), [(0, "INFO"), (3, "WARNING")])
+async def test_only_a_loss_is_worth_a_warning(
+    dispatched: int, level: str, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="headway.relay")
+    world.coordinator.sweep = lambda _: outbox_pb2.SweepResponse(dispatched=dispatched)
+
+    async with world.relay():
+        await until(lambda: "no epoch marker" in caplog.text, "the sweep is told")
+
+    assert [record.levelname for record in caplog.records if "no epoch marker" in record.message] == [level]
+
+
 async def test_a_flushed_broker_is_swept_page_by_page_and_only_then_marked(world: World) -> None:
     marked_while_sweeping: list[Any] = []
     pages = {"": "a", "a": "b", "b": "c", "c": ""}

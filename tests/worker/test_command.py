@@ -62,6 +62,67 @@ def test_an_unknown_built_in_handler_is_refused() -> None:
         Worker(builtins=["ftp"])
 
 
+def test_a_worker_that_serves_python_without_leave_to_run_it_does_not_start(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_worker(builtins=["python"]) == 2
+    assert "allow that with --allow-python" in capsys.readouterr().err
+    Worker(builtins=["python"], allow_python=True)
+
+
+@pytest.mark.parametrize("url", ["notaurl", "http://127.0.0.1:6379", "redis://", "redis://127.0.0.1:port/0"])
+def test_what_is_no_address_of_a_redis_is_a_fault_of_the_settings(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HEADWAY_REDIS_URL", url)
+
+    assert run_worker(builtins=["http"]) == 2
+    said = capsys.readouterr().err
+    assert "HEADWAY_REDIS_URL: must match the form that its meaning gives" in said
+    assert "redis://host:port/number" in said
+
+
+@pytest.mark.parametrize("url", ["redis://h", "rediss://:secret@h:6380/1", "unix:///run/redis.sock"])
+def test_addresses_of_a_redis_are_taken(url: str) -> None:
+    assert load(WorkerSettings, {"HEADWAY_REDIS_URL": url}).redis_url == url
+
+
+async def test_a_worker_says_once_whom_it_cannot_reach_and_serves_when_they_are_there(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="headway.worker")
+    bench.registry.handler("run")(nothing)
+    bench.dispatch("t1", "run")
+    bench.coordinator.stop()
+
+    async with bench.worker():
+        await _until_said(caplog, "no coordinator answers")
+        assert "serving" not in caplog.messages
+        bench.coordinator.start()
+        await bench.coordinator.until_reported("t1")
+
+    (warning,) = [record for record in caplog.records if "no coordinator answers" in record.message]
+    assert vars(warning)["address"] == bench.coordinator.address
+    assert "serving" in caplog.messages
+
+
+async def test_a_redis_that_is_not_there_is_named_without_its_password(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="headway.worker")
+
+    async with bench.worker(settings={"redis_url": "redis://:secret@127.0.0.1:1/0"}):
+        await _until_said(caplog, "no Redis answers")
+
+    warning = next(record for record in caplog.records if "no Redis answers" in record.message)
+    assert vars(warning)["address"] == "redis://127.0.0.1:1/0"
+    assert "serving" not in caplog.messages
+
+
+async def _until_said(caplog: pytest.LogCaptureFixture, words: str) -> None:
+    async with asyncio.timeout(20):
+        while words not in caplog.text:  # noqa: ASYNC110 - a log tells nobody
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize("queue", ["", "a/b", "{a}", "Capital", "a b", "a" * 64])
 def test_a_queue_that_no_node_could_name_is_refused(queue: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValueError, match="there can be no queue"):

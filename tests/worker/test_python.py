@@ -15,9 +15,9 @@ from headway.api.tasks.v1 import tasks_pb2
 from tests.worker.conftest import Bench
 
 
-async def run_code(bench: Bench, given: Any, *, allow_python: bool = True) -> tasks_pb2.ReportItem:
+async def run_code(bench: Bench, given: Any) -> tasks_pb2.ReportItem:
     bench.dispatch("t1", "headway.python", given, queue="python")
-    async with bench.worker(queues=None, builtins=["python"], allow_python=allow_python):
+    async with bench.worker(queues=None, builtins=["python"], allow_python=True):
         await bench.coordinator.until_reported("t1")
     assert bench.left("python") == 0
     return bench.coordinator.report_of("t1")
@@ -41,12 +41,6 @@ async def test_inline_code_gets_its_input_and_returns_its_output(bench: Bench) -
     report = await run_code(bench, {"code": code, "input": {"n": 49}})
 
     assert orjson.loads(report.succeeded.output) == {"root": 7, "é": "ü"}
-
-
-async def test_inline_code_is_refused_for_good_unless_the_worker_was_told_to_run_it(bench: Bench) -> None:
-    failed = (await run_code(bench, {"code": "def run(input): return 1"}, allow_python=False)).failed
-
-    assert (failed.type, failed.final) == ("PythonNotAllowed", True)
 
 
 async def test_what_inline_code_raises_is_retryable_and_has_its_own_trace(bench: Bench) -> None:

@@ -73,6 +73,18 @@ async def test_any_other_exception_is_retryable_and_carries_its_class_message_an
     assert "_running.py" not in failed.trace
 
 
+async def test_what_the_worker_itself_finds_wrong_carries_no_trace_of_its_inner_files(bench: Bench) -> None:
+    failed = (await run_one(bench, lambda _: object())).failed
+
+    assert (failed.type, failed.trace) == ("InvalidOutput", "")
+
+
+async def test_a_failure_that_a_handler_raises_on_purpose_shows_where(bench: Bench) -> None:
+    failed = (await run_one(bench, raising(Final("no")))).failed
+
+    assert "in handler" in failed.trace
+
+
 @pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), KeyboardInterrupt(), UnprintableError()])
 async def test_whatever_a_handler_raises_fails_its_task_and_never_its_worker(
     bench: Bench, error: BaseException

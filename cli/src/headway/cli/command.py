@@ -16,7 +16,8 @@ DEFAULT_ADDRESS = "127.0.0.1:7710"
 DEFAULT_NAMESPACE = "default"
 
 # A person waits for the answer: what is not there is said soon. A watch has been answered once, and may take its time.
-SHORT_PATIENCE = Patience(give_up_after=timedelta(seconds=2))
+# But a coordinator that has just died is being started again: that is worth a few seconds, and many tries.
+SHORT_PATIENCE = Patience(give_up_after=timedelta(seconds=5), longest_pause=timedelta(milliseconds=500))
 LONG_PATIENCE = Patience(give_up_after=timedelta(minutes=2))
 
 

@@ -1,7 +1,7 @@
 """Following a run to its end, for `watch` and `start --wait`."""
 
 from headway.cli.command import LONG_PATIENCE, Exit, Session
-from headway.cli.telling import event_line, one_line, run_state_text, span
+from headway.cli.telling import event_line, one_line, run_error_line, run_state_text, span
 from headway.client import Event, Progress, Run, RunState
 
 
@@ -39,8 +39,7 @@ def tell_outcome(session: Session, run: Run) -> None:
     line = run_state_text(run)
     line.append(took, style="default")
     if run.error is not None:
-        where = f" at {', '.join(run.error.paths)}" if run.error.paths else ""
-        line.append(f": {one_line(f'{run.error.failure_class}{where}: {run.error.message}')}", style="default")
+        line.append(f": {one_line(run_error_line(run.error))}", style="default")
     session.output.say(line)
 
 

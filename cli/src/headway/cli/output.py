@@ -15,14 +15,13 @@ from enum import Enum
 from typing import IO, TypeAlias
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
+
+from headway.cli.table import Cell, Column, Row, fit, plain_cell
 
 Document: TypeAlias = "bool | int | float | str | list[Document] | dict[str, Document] | None"
 
 PIPE_WIDTH = 500  # columns: lines that go to a program are not folded
-
-Row: TypeAlias = Sequence["str | Text"]
 
 
 class Output:
@@ -34,6 +33,7 @@ class Output:
         self.as_lines = as_lines
         self._out = _console(sys.stdout)
         self._err = _console(sys.stderr)
+        self._on_terminal = sys.stdout.isatty()
 
     @property
     def for_people(self) -> bool:
@@ -57,14 +57,24 @@ class Output:
         """Tell people something on standard error."""
         self._err.print(_text(text, style), soft_wrap=True)
 
-    def table(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        """Print a table."""
-        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for column in columns:
-            table.add_column(column, overflow="fold")
-        for row in rows:
-            table.add_row(*(_text(cell) for cell in row))
-        self._out.print(table)
+    @property
+    def width(self) -> int:
+        """How many characters a line has room for."""
+        return self._out.width
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        """Print a table: fitted to the terminal; elsewhere every cell in full, with tabs between."""
+        rows = [[_seen(cell) for cell in row] for row in rows]
+        if not self._on_terminal:
+            heads = [column.name for column in columns]
+            lines = [heads, *([plain_cell(cell).plain for cell in row] for row in rows)]
+            print("\n".join(map("\t".join, lines)), file=sys.stdout, flush=True)
+            return
+        fitted = fit(columns, rows, self._out.width)
+        for line in fitted.lines:
+            self._out.print(line, soft_wrap=True)
+        if fitted.left_out:
+            self.say(f"({', '.join(fitted.left_out)}: no room; a wider terminal or --json shows more)", style="dim")
 
     def busy(self, text: str) -> AbstractContextManager[object]:
         """Show that something is awaited, on a terminal, while the block runs."""
@@ -101,6 +111,13 @@ def visible(text: str) -> str:
 
 def _text(text: str | Text, style: str = "") -> Text:
     return text if isinstance(text, Text) else Text("\n".join(map(visible, text.split("\n"))), style=style)
+
+
+def _seen(cell: str | Text | Cell) -> str | Text | Cell:
+    """The cell with what would steer a terminal made visible."""
+    if isinstance(cell, Cell):
+        return Cell(text=visible(cell.text), short=visible(cell.short))
+    return cell if isinstance(cell, Text) else visible(cell)
 
 
 def _console(stream: IO[str]) -> Console:

@@ -1,12 +1,15 @@
 """How runs, tasks and events are told to people. Pure: text in the answer, the present instant as an argument."""
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from rich.text import Text
 
 from headway.cli.output import visible
-from headway.client import Event, Json, Run, RunState, Task, TaskError, TaskState
+from headway.cli.table import Cell, Column, Row
+from headway.client import Event, Json, Run, RunError, RunState, Task, TaskError, TaskState
 
 STYLES = {
     "succeeded": "green",
@@ -18,12 +21,38 @@ STYLES = {
     "waiting": "blue",
 }
 
-RUN_COLUMNS = ("RUN", "WORKFLOW", "VERSION", "STATE", "STARTED", "DURATION", "ERROR")
-TASK_COLUMNS = ("PATH", "TYPE", "STATE", "ATTEMPT", "TRIES", "OWNER", "DURATION", "ERROR")
-EVENT_COLUMNS = ("SEQ", "AT", "EVENT", "PATH", "ATTEMPT", "WHAT")
+RUN_COLUMNS = (
+    Column(name="RUN"),  # whole, always: it is copied into the next command
+    Column(name="WORKFLOW", cut_to=10),
+    Column(name="VERSION", leaves=1),
+    Column(name="STATE"),
+    Column(name="STARTED", leaves=4),
+    Column(name="DURATION", leaves=2),
+    Column(name="ERROR", cut_to=8, leaves=3),
+)
+TASK_COLUMNS = (
+    Column(name="PATH"),
+    Column(name="TYPE", leaves=1),
+    Column(name="STATE"),
+    Column(name="ATTEMPT", leaves=4),
+    Column(name="TRIES", leaves=3),
+    Column(name="OWNER", leaves=5),
+    Column(name="DURATION", leaves=2),
+    Column(name="ERROR", cut_to=12, leaves=6),
+)
+EVENT_COLUMNS = (
+    Column(name="SEQ"),
+    Column(name="AT", leaves=2),
+    Column(name="EVENT"),
+    Column(name="PATH"),
+    Column(name="ATTEMPT", leaves=1),
+    Column(name="WHAT", cut_to=12, leaves=3),
+)
 
 _FACTS = ("name", "kind", "reason", "workflow", "version", "key")  # fields of events that are worth a look
 _LONGEST_FACT = 120  # characters: a line is for reading
+_OWNER = re.compile(r"(?P<host>.+)-(?P<process>\d+)-(?P<start>[0-9a-f]{32})")  # as the Python worker names itself
+_LONGEST_OWNER = 13  # characters of an owner of another make, in a table
 
 
 def state_text(state: RunState | TaskState) -> Text:
@@ -51,14 +80,25 @@ def instant(at: datetime | None) -> str:
     return "-" if at is None else at.strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def run_row(run: Run, now: datetime) -> tuple[str | Text, ...]:
+def owner_cell(owner: str) -> str | Cell:
+    """The holder of a lease; shortened to what tells workers apart: the process and the start of its start's number."""
+    if match := _OWNER.fullmatch(owner):
+        return Cell(text=owner, short=f"{match['process']}-{match['start'][:6]}")
+    if len(owner) > _LONGEST_OWNER:
+        return Cell(text=owner, short=f"…{owner[1 - _LONGEST_OWNER :]}")
+    return owner or "-"
+
+
+def run_row(run: Run, now: datetime) -> Row:
     """A run's line in a list."""
     return (
         run.run_id,
         run.workflow,
         str(run.version),
         run_state_text(run),
-        instant(run.created_at),
+        instant(run.created_at)
+        if run.created_at is None
+        else Cell(text=instant(run.created_at), short=f"{span(now - run.created_at)} ago"),
         _duration(run.created_at, run.finished_at, now),
         "" if run.error is None else one_line(f"{run.error.failure_class}: {run.error.message}"),
     )
@@ -72,7 +112,7 @@ def run_state_text(run: Run) -> Text:
     return text
 
 
-def task_row(task: Task, now: datetime) -> tuple[str | Text, ...]:
+def task_row(task: Task, now: datetime) -> Row:
     """A task's line in its run's table."""
     state = state_text(task.state)
     if task.handled:
@@ -86,7 +126,7 @@ def task_row(task: Task, now: datetime) -> tuple[str | Text, ...]:
         state,
         str(task.attempt),
         f"{task.tries}{losses}",
-        task.owner or "-",
+        owner_cell(task.owner),
         _duration(task.started_at or task.created_at, task.finished_at, now),
         "" if task.error is None else error_line(task.error),
     )
@@ -97,11 +137,28 @@ def error_line(error: TaskError) -> str:
     return one_line(f"{error.failure_class} {error.type}: {error.message}")
 
 
-def one_line(text: str) -> str:
+def run_error_line(error: RunError) -> str:
+    """A run's error: class, place and message. A message that begins with its one place does not name it again."""
+    message = error.message
+    if len(error.paths) == 1:
+        message = message.removeprefix(f"{error.paths[0]}: ")
+    where = f" at {', '.join(error.paths)}" if error.paths else ""
+    return f"{error.failure_class}{where}: {message}"
+
+
+def outputs(tasks: Sequence[Task], width: int) -> list[str]:
+    """The outputs of tasks, each cut to one line of so many characters."""
+    shown = [task for task in tasks if task.output is not None]
+    widest = max((len(task.path) for task in shown), default=0)
+    room = max(width - widest - 6, 20)
+    return [f"{task.path:<{widest}}  {one_line(json.dumps(task.output, ensure_ascii=False), room)}" for task in shown]
+
+
+def one_line(text: str, longest: int = _LONGEST_FACT) -> str:
     """The first line of a text, no longer than a line is read."""
     first, *rest = text.strip().splitlines() or [""]
-    cut = first[:_LONGEST_FACT]
-    return f"{cut} …" if rest or len(first) > _LONGEST_FACT else cut
+    cut = first[:longest]
+    return f"{cut} …" if rest or len(first) > longest else cut
 
 
 def awaited(run: Run, tasks: Sequence[Task], now: datetime) -> list[str]:
@@ -152,15 +209,19 @@ def _duration(start: datetime | None, end: datetime | None, now: datetime) -> st
     return "-" if start is None else span((end or now) - start)
 
 
-def event_row(event: Event) -> tuple[str | Text, ...]:
+def event_row(event: Event) -> Row:
     """An event's line in a history."""
+    at = "-"
+    if event.at is not None:
+        date, time = event.at.strftime("%Y-%m-%d|%H:%M:%S.%f")[:-3].split("|")
+        at = Cell(text=f"{date} {time}Z", short=time)
     return (
         str(event.seq),
-        "-" if event.at is None else event.at.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z",
+        at,
         Text(visible(event.type), style="bold"),
         event.path,
         str(event.attempt) if event.attempt else "",
-        facts(event.event),
+        facts(event),
     )
 
 
@@ -173,21 +234,57 @@ def event_line(event: Event) -> Text:
         line.append(f"  {visible(event.path)}", style="cyan")
     if event.attempt > 1:
         line.append(f"  attempt {event.attempt}")
-    told = facts(event.event)
+    told = facts(event)
     if told:
         line.append(f"  {visible(told)}", style="dim")
     return line
 
 
-def facts(event: Json) -> str:
-    """What an event's fields tell beside what its line says anyway."""
-    if not isinstance(event, dict):
+def facts(event: Event) -> str:
+    """What an event's fields, and what it caused, tell beside what its line says anyway."""
+    if event.type in {"LeaseExpired", "LeaseReleased"}:
+        return one_line("; ".join(_end_of_lease(event)))
+    fields = event.event
+    if not isinstance(fields, dict):
         return ""
-    failure = event.get("failure")
+    failure = fields.get("failure")
     if isinstance(failure, dict):
-        return one_line(f"{failure.get('failure_class')} {failure.get('type')}: {failure.get('message')}")
-    told = [f"{key}={event[key]}" for key in _FACTS if event.get(key)]
-    chosen = event.get("chosen")
+        return one_line(_failure_line(failure))
+    told = [f"{key}={fields[key]}" for key in _FACTS if fields.get(key)]
+    chosen = fields.get("chosen")
     if isinstance(chosen, list) and chosen:
         told.append("from " + ", ".join(map(str, chosen)))
     return one_line(" ".join(told))
+
+
+def _end_of_lease(event: Event) -> Iterator[str]:
+    """What became of an attempt whose lease ended without a result: the event itself says only that it did."""
+    for name, action in _actions_about(event):
+        match name:
+            case "ReapLease":
+                yield "given back unrun" if action.get("outcome") == "released" else "lease lost"
+            case "DispatchTask":
+                yield f"again as attempt {action.get('attempt')}"
+            case "CancelTask":
+                yield f"closed ({action.get('cause')})"
+            case "FailTask":
+                failure = action.get("failure")
+                yield _failure_line(failure) if isinstance(failure, dict) else "failed"
+            case "ScheduleRetry":
+                yield f"next try at {action.get('due_at')}"
+            case _:
+                pass
+
+
+def _actions_about(event: Event) -> Iterator[tuple[str, Mapping[str, Json]]]:
+    """The event's actions on its own task. What is not written as expected (by a newer server) is passed over."""
+    for recorded in event.actions if isinstance(event.actions, list) else ():
+        match recorded:
+            case [str() as name, dict() as action] if action.get("path") == event.path:
+                yield name, action
+            case _:
+                pass
+
+
+def _failure_line(failure: Mapping[str, Json]) -> str:
+    return f"{failure.get('failure_class')} {failure.get('type')}: {failure.get('message')}"

@@ -42,7 +42,10 @@ class Client(DefinitionCalls, RunCalls):
         Args:
             address: `host:port`, or a list of IP addresses with ports, with commas between.
             namespace: The tenant.
-            patience: How long calls are tried; None: the default `Patience`.
+            patience: How long calls are tried; None: the default `Patience`. With it, a call to an address where
+                nobody listens is tried for 30 seconds before it raises `Unreachable`, as suits a service that
+                outlives a restart of the coordinator. Where somebody waits for the answer, ask for less:
+                `Patience(give_up_after=timedelta(seconds=2))`.
             message_limit: Largest message in either direction, in bytes.
             credentials: For TLS; None: plain text.
 

@@ -188,7 +188,7 @@ class RunCalls:
         Args:
             run_id: The run.
             reason: For people; kept in the history.
-            grace: How long handlers have to end; None: the server's choice (30 s).
+            grace: How long handlers have to end; None: the server's choice (60 s).
             request_id: UUID; None: a new one.
 
         Raises:

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from headway.cli import clock
@@ -17,12 +17,16 @@ from headway.cli.telling import (
     awaited,
     event_row,
     instant,
+    outputs,
+    run_error_line,
     run_row,
     run_state_text,
     span,
     task_row,
 )
 from headway.client import Event, Json, Run, RunDetails, RunState, Started, Task, TaskState
+
+LONGEST_OUTPUT = 120  # characters of a task's output in `show`; --json has all of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +111,7 @@ class List(Command):
                 if len(runs) == self.limit:
                     break
         if not session.output.for_people:
-            session.output.document({"runs": runs})
+            session.output.document({"runs": [_listed(run) for run in runs]})
         elif runs:
             now = clock.now()
             session.output.table(RUN_COLUMNS, [run_row(run, now) for run in runs])
@@ -211,6 +215,11 @@ def _ended(run: Run) -> dict[str, object]:
     return {"run_id": run.run_id, "state": run.state, "output": run.output, "error": run.error}
 
 
+def _listed(run: Run) -> dict[str, object]:
+    """A run's fields as far as a list carries them."""
+    return {each.name: getattr(run, each.name) for each in fields(run) if each.name not in {"input", "output"}}
+
+
 def _fields(details: RunDetails) -> dict[str, object]:
     return {"run": details.run, "tasks": details.tasks, "stale_reports": details.stale_reports}
 
@@ -225,6 +234,11 @@ def _show(output: Output, details: RunDetails, waits_for: list[str]) -> None:
     if details.tasks:
         output.say()
         output.table(TASK_COLUMNS, [task_row(task, now) for task in details.tasks])
+    if told := outputs(details.tasks, min(output.width, LONGEST_OUTPUT)):
+        output.say()
+        output.say("outputs", style="bold")
+        for line in told:
+            output.say(f"  {line}")
     for task in details.tasks:
         _failure(output, task)
     for stale in details.stale_reports:
@@ -249,8 +263,7 @@ def _header(output: Output, run: Run) -> None:
     if run.key is not None:
         output.say(f"key       {run.key}")
     if run.error is not None:
-        where = f" at {', '.join(run.error.paths)}" if run.error.paths else ""
-        output.say(f"error     {run.error.failure_class}{where}: {run.error.message}", style="red")
+        output.say(f"error     {run_error_line(run.error)}", style="red")
     _print_json(output, "input", run.input)
     _print_json(output, "output", run.output)
 

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+import shlex
 import signal
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -140,6 +141,9 @@ class Dev(Command):
         output.say(f"  headway deploy FILE.yaml{elsewhere}")
         output.say(f"  headway start WORKFLOW --input '{{}}' --wait{elsewhere}")
         output.say(f"  headway list{elsewhere}")
+        output.say("for a worker of your own", style="bold")
+        output.say(f"  export HEADWAY_REDIS_URL={shlex.quote(stack.redis_url)}")
+        output.say(f"  headway worker MODULE{elsewhere}")
         output.say("stop with Ctrl-C", style="dim")
         output.say()
 

@@ -10,6 +10,8 @@ from headway.cli.command import Command, Exit, Session
 from headway.cli.commands.runs import add_run
 from headway.client import Json, RunState
 
+DEFAULT_GRACE = timedelta(seconds=60)  # the server's choice when a cancel names none
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal(Command):
@@ -44,7 +46,10 @@ class Signal(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel(Command):
-    """Ask a run to stop. Running handlers are told; after the grace the run ends without them."""
+    """Ask a run to stop. Its handlers are told at their worker's next Renew; the run ends without those that go on.
+
+    Attempts that have not ended when the grace is over are closed as unknown: their work may have been done.
+    """
 
     name: ClassVar = ("cancel",)
     help: ClassVar = "stop a run"
@@ -58,7 +63,7 @@ class Cancel(Command):
         """Add why, and how long."""
         add_run(parser)
         parser.add_argument("--reason", default="", help="why; kept in the history")
-        parser.add_argument("--grace", type=duration, metavar="DURATION", help="for handlers to end, such as 10s (30s)")
+        parser.add_argument("--grace", type=duration, metavar="DURATION", help="for handlers to end, such as 10s (60s)")
 
     async def run(self, session: Session) -> Exit:
         """Ask."""
@@ -69,7 +74,10 @@ class Cancel(Command):
         elif state is RunState.CANCELLED:
             session.output.say(f"run {self.run_id} is cancelled")
         else:
-            session.output.say(f"run {self.run_id} is being cancelled; its handlers have been told to stop")
+            session.output.say(
+                f"run {self.run_id} is being cancelled; its handlers will be told at their next Renew; attempts that"
+                f" do not end within {_seconds(self.grace or DEFAULT_GRACE)} are closed as unknown"
+            )
             session.output.say(f"follow it with: headway watch {self.run_id}", style="dim")
         return Exit.SUCCESS
 
@@ -127,3 +135,7 @@ class Retry(Command):
         for label, nodes in (("starts again", plan.chosen), ("reset", plan.reset), ("kept", plan.kept)):
             output.say(f"  {label:<13} {', '.join(nodes) or '-'}")
         return Exit.SUCCESS
+
+
+def _seconds(duration: timedelta) -> str:
+    return f"{duration.total_seconds():g} s"

@@ -49,7 +49,7 @@ class EmbeddedServer(abc.ABC):
 
     @property
     def port(self) -> int:
-        """Where it listens; kept over restarts."""
+        """Where it listens; kept over restarts, and remembered in the folder for later owners."""
         return self._port
 
     @property
@@ -155,9 +155,11 @@ class EmbeddedServer(abc.ABC):
     # What they share.
 
     def _launch_repeatedly(self) -> None:
+        remembered = self._remembered_port()
         for tries_left in (4, 3, 2, 1, 0):
             if self._port == 0:
-                self._port = _free_port()
+                self._port = remembered or _free_port()
+                remembered = 0
             try:
                 self._launch()
             except EmbeddedServerError as error:
@@ -171,7 +173,23 @@ class EmbeddedServer(abc.ABC):
             else:
                 # From now on somebody may know the URL.
                 self._port_is_free_to_choose = False
+                (self.data_dir / "port").write_text(f"{self._port}\n", encoding="ascii")
                 return
+
+    def _remembered_port(self) -> int:
+        """Where the folder's server listened the last time, if that is free now; else 0."""
+        try:
+            port = int((self.data_dir / "port").read_text(encoding="ascii"))
+        except (FileNotFoundError, ValueError):
+            return 0
+        with socket.socket() as probe:
+            # As the servers do it: connections that have just ended do not hold the port.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except (OSError, OverflowError):
+                return 0
+        return port
 
     def _launch(self) -> None:
         log_size = self.log_path.stat().st_size if self.log_path.exists() else 0

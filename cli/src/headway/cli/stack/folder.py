@@ -54,6 +54,11 @@ class DataFolder:
         lock.flush()
         return cls(path.resolve(), lock)
 
+    @property
+    def has_database(self) -> bool:
+        """True when an embedded database has been made here."""
+        return (self.path / "postgres" / "cluster").exists()
+
     def empty(self) -> None:
         """Remove what a stack put there."""
         cluster = self.path / "postgres" / "cluster"

@@ -27,6 +27,8 @@ class Kept:
     ) -> None:
         """Keep a process that has just been launched.
 
+        One that ends before it has served for the first time cannot start: it is given up, whatever `restart` says.
+
         Args:
             recipe: How it is launched again.
             process: The process.
@@ -39,6 +41,7 @@ class Kept:
         self._restart = restart
         self._say = say
         self._unwanted = asyncio.Event()
+        self._is_proven = False
         self.process = process
         self._task = asyncio.create_task(self._keep(), name=f"keeper of {recipe.name}")
 
@@ -50,7 +53,11 @@ class Kept:
     @property
     def is_given_up(self) -> bool:
         """True when it has ended and is not going to be started again by itself."""
-        return self.process.exit_code is not None and not (self._restart and self.is_wanted)
+        return self.process.exit_code is not None and not (self._restart and self._is_proven and self.is_wanted)
+
+    def prove(self) -> None:
+        """Note that it can start: from now on its end is an accident."""
+        self._is_proven = True
 
     async def stop(self, patience: float) -> None:
         """End it: SIGTERM, and SIGKILL after so many seconds."""
@@ -69,8 +76,8 @@ class Kept:
         while True:
             began_at = time.monotonic()
             code = await self.process.wait()
-            if not self.is_wanted:
-                return
+            if not self.is_wanted or (self._restart and not self._is_proven):
+                return  # whoever waits for its first start tells what it said
             if not self._restart:
                 self._say(f"{self._recipe.name} {how_it_ended(code)}")
                 return

@@ -134,6 +134,7 @@ class Stack:
         """
         if name is not None:
             await self._launch(name)
+            self._kept[name].prove()
             return
         try:
             await self._start_all(within)
@@ -188,6 +189,8 @@ class Stack:
         self._cleanup.callback(folder.release)
         if self._fresh:
             folder.empty()
+        if not folder.has_database and not os.environ.get("HEADWAY_DATABASE_URL"):
+            self._say(f"new data folder {folder.path}: nothing is deployed")
         self._layout = Layout.choose(self._shape, folder.logs())
         reading, writing = os.pipe()
         self._life_line = reading
@@ -223,6 +226,7 @@ class Stack:
         if not await wait_until_serving(self._known_layout().listens[name], lambda: kept.is_given_up):
             ended = how_it_ended(kept.process.exit_code or 0)
             raise StackFault(f"{name} {ended} before it was ready:\n{kept.process.last_words}")
+        kept.prove()
         waiting.discard(name)
 
     def _known_layout(self) -> Layout:

@@ -67,7 +67,9 @@ class LossWatch:
         finally:
             keeper.cancel()
         if await self._broker.set_epoch(sweeper):
-            _log.warning("the broker had no epoch marker: swept", extra={"tasks": dispatched})
+            # A broker that is new has lost nothing.
+            level = logging.WARNING if dispatched else logging.INFO
+            _log.log(level, "the broker had no epoch marker: swept", extra={"tasks": dispatched})
             self._sweeper = None
 
     async def _sweep(self) -> int:

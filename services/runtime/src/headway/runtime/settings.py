@@ -32,6 +32,8 @@ __all__ = [
 ]
 
 _KEY = "headway.setting"
+_SHOWN_PATTERN = 40  # characters: a longer one explains nothing to anybody
+_HOST = r"([^\s/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/:@,?]+)(:[0-9]{1,5})?"  # with a user before it and a port behind
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
@@ -250,7 +252,8 @@ def _check_range(value: Any, declared: _Declared) -> None:
 
 def _check_pattern(value: Any, declared: _Declared) -> None:
     if declared.pattern is not None and isinstance(value, str) and not re.fullmatch(declared.pattern, value):
-        raise ValueError(f"must match {declared.pattern}")
+        shown = declared.pattern if len(declared.pattern) <= _SHOWN_PATTERN else "the form that its meaning gives"
+        raise ValueError(f"must match {shown}")
 
 
 def _spell(value: Any) -> str:
@@ -331,6 +334,7 @@ class DatabaseSettings:
     database_url: str = setting(
         "HEADWAY_DATABASE_URL",
         secret=True,
+        pattern=rf"postgres(ql)?://({_HOST}(,{_HOST})*)?(/\S*|\?\S*)?",
         meaning="The PostgreSQL database: postgresql://user:password@host:port/name.",
     )
 
@@ -342,6 +346,7 @@ class RedisSettings:
     redis_url: str = setting(
         "HEADWAY_REDIS_URL",
         secret=True,
+        pattern=rf"unix://\S+|rediss?://{_HOST}(/\S*)?",
         meaning="The Redis that carries dispatches: redis://host:port/number, or rediss:// over TLS.",
     )
 

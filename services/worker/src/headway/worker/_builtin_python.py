@@ -33,10 +33,6 @@ _SLACK = 64 * 1024
 """Room for what is around an output in the child's answer."""
 
 
-class PythonNotAllowed(Final):
-    """This worker was not started with permission to run inline code."""
-
-
 class PythonInvalidInput(Final):
     """The input is not `{code, input?, limits?}`."""
 
@@ -73,15 +69,7 @@ MOST_LIMITS = PythonLimits(cpu=600, memory=4096, wall=3600)
 
 
 class PythonHandler:
-    """Runs inline code, when allowed."""
-
-    def __init__(self, *, allowed: bool) -> None:
-        """Make the handler.
-
-        Args:
-            allowed: False: every task is refused, with a final failure.
-        """
-        self._allowed = allowed
+    """Runs inline code."""
 
     async def __call__(self, request: Any) -> object:
         """Run `run(input)` of the code in a child process; kill it when cancelled.
@@ -93,10 +81,8 @@ class PythonHandler:
             What `run` returned.
 
         Raises:
-            TaskFailed: Not allowed, over a limit, or what the code raised: retryable, with its own type and trace.
+            TaskFailed: Over a limit, or what the code raised: retryable, with its own type and trace.
         """
-        if not self._allowed:
-            raise PythonNotAllowed("this worker does not run inline code; start it with --allow-python")
         code, given, limits = _parse(request)
         folder = tempfile.mkdtemp(prefix="headway-python-")
         try:

@@ -5,7 +5,7 @@ The renewal thread has a channel of its own (`open_renewal_channel`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import grpc
@@ -53,6 +53,19 @@ class Coordinator:
         self._stub = tasks_pb2_grpc.TasksServiceStub(self._channel)
         self._owner = owner
         self._timeout = timeout
+
+    async def reach(self, on_trouble: Callable[[], None]) -> None:
+        """Connect, and try until that succeeds.
+
+        Args:
+            on_trouble: Called once, after the first try that failed.
+        """
+        told = False
+        while (state := self._channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.READY:
+            if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE and not told:
+                told = True
+                on_trouble()
+            await self._channel.wait_for_state_change(state)
 
     async def lease(self, items: Sequence[tasks_pb2.LeaseItem]) -> Sequence[tasks_pb2.LeaseResult]:
         """Ask for attempts; return the answers in order.

@@ -44,7 +44,7 @@ def failed(error: BaseException) -> tasks_pb2.Failed:
         return failure(
             type_name=error.type,
             message=error.message,
-            trace=error.trace or format_trace(error),
+            trace=error.trace or ("" if _is_our_own(error.__traceback__) else format_trace(error)),
             details=error.details,
             final=error.final,
         )
@@ -101,6 +101,16 @@ def _without_own_frames(frames: TracebackType | None) -> TracebackType | None:
     while frames is not None and frames.tb_next is not None and frames.tb_frame.f_globals.get("__name__") in _OWN:
         frames = frames.tb_next
     return frames
+
+
+def _is_our_own(frames: TracebackType | None) -> bool:
+    """True when a failure was raised by the SDK itself, and no handler's code took part: its message says it all."""
+    while frames is not None:
+        module = str(frames.tb_frame.f_globals.get("__name__"))
+        if module not in _OWN and not module.startswith("headway.worker."):
+            return False
+        frames = frames.tb_next
+    return True
 
 
 _OWN = {"headway.worker._running", "concurrent.futures.thread", "headway.worker._threads"}

@@ -79,7 +79,6 @@ class Serving:
     async def run(self) -> None:
         """Work until the drain begins; then let handlers end within the drain time-out, and return."""
         self._renewals.start()
-        logger.info("serving", extra={"queues": list(self._queues), "slots": self._settings.concurrency})
         batchers = (self._leasing.batcher, self._reporting.batcher, self._ledger.acknowledgements)
         try:
             async with asyncio.TaskGroup() as group:
@@ -96,6 +95,10 @@ class Serving:
             await self._streams.close()
 
     async def _read(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._coordinator.reach(self._coordinator_is_missing))
+            group.create_task(self._reach_redis())
+        logger.info("serving", extra={"queues": list(self._queues), "slots": self._settings.concurrency})
         pauses = Pauses()
         # A coordinator that grants but takes no reports must not fill the memory with outputs.
         most_unreported = max(self._settings.concurrency, _FEWEST_UNREPORTED)
@@ -115,6 +118,25 @@ class Serving:
                 self._ledger.drop(fault)
             for message in entries.messages:
                 self._leasing.ask(self._ledger.take(message))
+
+    async def _reach_redis(self) -> None:
+        pauses = Pauses()
+        told = False
+        while not self._drain.is_set():
+            try:
+                await self._streams.prepare()
+            except QueueUnreachable as error:
+                if not told:
+                    told = True
+                    facts = {"address": self._streams.address, "fault": str(error)}
+                    logger.warning("no Redis answers (HEADWAY_REDIS_URL); trying on", extra=facts)
+                await pause(pauses.next(), self._drain)
+            else:
+                return
+
+    def _coordinator_is_missing(self) -> None:
+        facts = {"address": self._settings.coordinator}
+        logger.warning("no coordinator answers (HEADWAY_COORDINATOR); trying on", extra=facts)
 
     def _granted(self, delivery: Delivery, grant: tasks_pb2.Grant, lease: Lease) -> None:
         self._renewals.add(delivery)

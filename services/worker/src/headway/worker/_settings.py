@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from headway.runtime.queues import NAMESPACE_PATTERN
-from headway.runtime.settings import CoordinatorAddress, ProcessSettings, RedisSettings, setting
+from headway.runtime.settings import (
+    CoordinatorAddress,
+    ProcessSettings,
+    RedisSettings,
+    setting,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -88,6 +89,9 @@ class Streams:
             socket_connect_timeout=_CONNECT_TIMEOUT,
             socket_timeout=_ANSWER_TIMEOUT,
         )
+        url = urlsplit(redis_url)
+        self.address = f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
+        """Where Redis is, for people: without the password."""
         self._streams = [stream_of(queue_name_of(namespace, queue)) for queue in queues]
         self._owner = owner
         self._claim_idle = claim_idle
@@ -97,6 +101,14 @@ class Streams:
         self._lost_answer = False
         self._held: set[_Entry] = set()
         self._left: set[_Entry] = set()
+
+    async def prepare(self) -> None:
+        """Make the streams and this consumer's group of each, unless they are there.
+
+        Raises:
+            QueueUnreachable: Redis did not answer, or refused.
+        """
+        await self._try(self._prepare())
 
     async def read(self, free: int) -> Entries:
         """Return up to `free` messages; waits for one for up to two seconds.

@@ -56,10 +56,17 @@ class Worker:
             settings: Everything else, for `serve`. Default: read from the environment, as `run` always does.
 
         Raises:
-            ValueError: An unknown name among `builtins`, a concurrency below 1, or a queue or namespace that cannot be.
+            ValueError: An unknown name among `builtins`, "python" among them without `allow_python`, a concurrency
+                below 1, or a queue or namespace that cannot be.
         """
         if unknown := sorted(set(builtins) - set(BUILTINS)):
             raise ValueError(f"unknown built-in handlers {', '.join(unknown)}; known are {', '.join(BUILTINS)}")
+        if "python" in builtins and not allow_python:
+            # It would take what is dispatched to the queue, and fail all of it for good.
+            raise ValueError(
+                "the built-in handler python runs code that workflows bring along; allow that with --allow-python"
+                " (allow_python=True), or do not serve python"
+            )
         if concurrency is not None and concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}; a worker needs at least one slot")
         for queue in queues or ():
@@ -72,7 +79,6 @@ class Worker:
         self._concurrency = concurrency
         self._namespace = namespace
         self._builtins = tuple(builtins)
-        self._allow_python = allow_python
         self._settings = settings
 
     def run(self) -> int:
@@ -121,7 +127,7 @@ class Worker:
         if "http" in self._builtins:
             registry.add(describe(HTTP_HANDLER, HTTP_QUEUE, http))
         if "python" in self._builtins:
-            registry.add(describe(PYTHON_HANDLER, PYTHON_QUEUE, PythonHandler(allowed=self._allow_python)))
+            registry.add(describe(PYTHON_HANDLER, PYTHON_QUEUE, PythonHandler()))
         try:
             yield registry
         finally:

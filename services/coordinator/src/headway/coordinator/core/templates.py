@@ -166,9 +166,9 @@ def _bind(
             missing.append(path)
         else:
             _place(bindings, path, _decoded(value))
-    absent = [path for path in expression.tests if not _is_present(path, lookup, present)]
     for path in expression.tests:
-        _make_maps(bindings, path, absent)
+        if _is_present(path, lookup, present):
+            _make_maps(bindings, path)
     return bindings, missing
 
 
@@ -183,17 +183,13 @@ def _is_present(path: VariablePath, lookup: Lookup, present: Presence | None) ->
 
 
 def _place(bindings: dict[str, Json], path: VariablePath, value: Json) -> None:
-    _make_maps(bindings, path[:-1], ())[path[-1]] = value
+    _make_maps(bindings, path[:-1])[path[-1]] = value
 
 
-def _make_maps(
-    bindings: dict[str, Json], path: VariablePath, absent: "list[VariablePath] | tuple[()]"
-) -> dict[str, Json]:
-    """Makes a map at each step of the path that has none yet, up to a step that is known to be absent."""
+def _make_maps(bindings: dict[str, Json], path: VariablePath) -> dict[str, Json]:
+    """Makes a map at each step of the path that has none yet."""
     inner = bindings
-    for depth, step in enumerate(path, 1):
-        if absent and path[:depth] in absent:
-            break
+    for step in path:
         found = inner.setdefault(step, {})
         if not isinstance(found, dict):
             break

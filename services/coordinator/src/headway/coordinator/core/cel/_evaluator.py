@@ -8,6 +8,7 @@ and size of comprehensions, in the values bound, and in the result.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 from cel_expr_python import cel
 
@@ -84,14 +85,17 @@ class References:
 class Compiled:
     """A compiled expression. Safe to share between threads."""
 
-    __slots__ = ("_max_list", "_max_text", "_program", "references", "result", "source", "syntax")
+    __slots__ = ("_max_list", "_max_text", "_program", "_tests", "references", "result", "source", "syntax")
 
-    def __init__(self, source: str, syntax: Syntax, program: cel.Expression, result: str) -> None:
+    def __init__(self, source: str, syntax: Syntax, checked: cel.Expression) -> None:
         self.source = source
         self.syntax = syntax
         self.references = _references(syntax)
-        self.result = result
-        self._program = program
+        self.result = checked.return_type().name().lower().partition("<")[0]
+        tested = [read for read in syntax.reads if read.tested]
+        self._tests = {f"@has{read.expression}": read.path for read in tested}  # no source can spell these names
+        answers = {read.expression: f"@has{read.expression}" for read in tested}
+        self._program = _make_environment().deserialize(rewrite(checked.serialize(), answers))
         self._max_list = limits.longest_list(syntax.loops, syntax.loop_calls)
         self._max_text = limits.MAX_LOOP_TEXT if syntax.loops else limits.MAX_BOUND_TEXT
 
@@ -99,7 +103,8 @@ class Compiled:
         """Returns the expression's value.
 
         Args:
-            bindings: variable name to value. What is absent counts as missing: `has(…)` is false, a read fails.
+            bindings: variable name to value. What is absent counts as missing, at any depth: `has(…)` is false, a read
+                fails.
 
         Raises:
             ExpressionError: a value is missing or of the wrong type, or a limit is exceeded.
@@ -107,6 +112,7 @@ class Compiled:
         try:
             room = Room(self._max_text, self._max_list)
             bound = {name: room.admit(value, 0) for name, value in bindings.items()}
+            bound |= {name: _is_bound(path, bindings) for name, path in self._tests.items()}
             value = self._program.eval(data=bound)
             return Result().plain(value, 0)
         except (Refused, RuntimeError, TypeError, ValueError, OverflowError) as error:
@@ -129,8 +135,7 @@ def compile_expression(source: str, variables: frozenset[str] = ALL_VARIABLES) -
     _check_work(source, syntax)
     _check_names(source, syntax, variables)
     checked = _attempt(source, disable_check=False)
-    program = _make_environment().deserialize(rewrite(checked.serialize()))
-    return Compiled(source, syntax, program, _result_of(checked))
+    return Compiled(source, syntax, checked)
 
 
 def references(source: str) -> References:
@@ -140,10 +145,6 @@ def references(source: str) -> References:
         ExpressionInvalid: it does not parse.
     """
     return _references(_parse(source))
-
-
-def _result_of(checked: cel.Expression) -> str:
-    return checked.return_type().name().lower().partition("<")[0]
 
 
 @lru_cache(maxsize=1)
@@ -210,6 +211,15 @@ def _references(syntax: Syntax) -> References:
         tests=tuple(sorted(path for path in tests if not _reaches_into(path, paths))),
         whole=syntax.whole if syntax.whole and syntax.whole[0] not in _TYPE_NAMES else None,
     )
+
+
+def _is_bound(path: VariablePath, bindings: Mapping[str, Json]) -> bool:
+    inner: object = bindings
+    for step in path:
+        if not isinstance(inner, Mapping) or step not in inner:
+            return False
+        inner = cast("Mapping[str, object]", inner)[step]
+    return True
 
 
 def _reaches_into(path: VariablePath, others: Collection[VariablePath]) -> bool:

@@ -56,11 +56,38 @@ _SLIPS = (
 
 _NAMES = {"True": "true", "False": "false", "None": "null", "nil": "null", "undefined": "null", "len": "size"}
 
+# Functions of the language by name, and how they are called; the checker calls one unknown when their number is wrong.
+_CALLS = {
+    "size": "size(value) or value.size()",
+    "has": "has(input.name)",
+    "all": "list.all(item, condition)",
+    "exists": "list.exists(item, condition)",
+    "exists_one": "list.exists_one(item, condition)",
+    "map": "list.map(item, value) or list.map(item, condition, value)",
+    "filter": "list.filter(item, condition)",
+    "contains": 'text.contains("part")',
+    "startsWith": 'text.startsWith("part")',
+    "endsWith": 'text.endsWith("part")',
+    "matches": 'text.matches("pattern")',
+    "timestamp": 'timestamp("2030-01-31T09:00:00Z")',
+    "duration": 'duration("90s")',
+    **{name: f"{name}(value)" for name in ("int", "uint", "double", "string", "bool", "bytes", "type", "dyn")},
+}
+_UNDECLARED = re.compile(r"undeclared reference to '([^']*)'.*")
+_SYNTAX_REMEDIES = (
+    (re.compile(r"\.\.|\.\s*$"), "write the field's name behind each . , or leave the . out"),
+    (re.compile(r"\.\s*\d"), 'an item of a list is read by [0], a field whose name is no word by ["1"]'),
+    (re.compile(r"[-+*/%<>=!&|?:,]\s*$"), "something is missing behind it"),
+)
+_SYNTAX_REMEDY = "put text in quotes, and an operator between two values; close each bracket once"
+
 _OVERLOAD = re.compile(
     r"[Nn]o matching overloads? (?:found )?(?:for|:) '?([^\s'(]+)'?(?: applied to '?)?\s*(?:\((.*?)\))?'?$"
 )
 _CHECKS = (
-    (re.compile(r"undeclared reference to '([^']*)'.*"), r"unknown function or name \1"),
+    (_UNDECLARED, r"unknown function or name \1"),
+    (re.compile(r"has\(\) argument must be a field selection"), "has( ) takes the path of a field"),
+    (re.compile(r"Syntax error: missing '(.*)' at '.*"), r"\1 is missing"),
     (
         re.compile(r"expression of type '([^']*)' cannot be the operand of a select operation"),
         "a field is read of a value of type {1}",
@@ -111,7 +138,18 @@ def complaint_about(source: str, report: str) -> Complaint:
             return slip
     if not 1 <= line <= source.count("\n") + 1:  # it says -1:-1, or 4294967295:1, for all of the source
         line = column = 1
-    return Complaint(line=line, column=max(column, 1), message=_translate(text, _CHECKS), remedy="")
+    message, remedy = _translate(text, _CHECKS), ""
+    undeclared = _UNDECLARED.fullmatch(text.strip())
+    if undeclared is not None and undeclared[1] in _CALLS:
+        message, remedy = f"the arguments of {undeclared[1]} do not fit", f"write {_CALLS[undeclared[1]]}"
+    elif undeclared is not None:
+        remedy = remedy_for_function(undeclared[1])
+    elif "has() argument" in text:
+        remedy = f"write {_CALLS['has']}"
+    elif text.startswith("Syntax error"):
+        code = without_texts(source)
+        remedy = next((meaning for pattern, meaning in _SYNTAX_REMEDIES if pattern.search(code)), _SYNTAX_REMEDY)
+    return Complaint(line=line, column=max(column, 1), message=message, remedy=remedy)
 
 
 def run_time_message(text: str) -> str:
@@ -129,6 +167,11 @@ def remedy_for_name(name: str, known: list[str]) -> str:
     if name in _NAMES:
         return f"write {_NAMES[name]}"
     return f"in scope here: {', '.join(known)}"
+
+
+def remedy_for_function(name: str) -> str:
+    """Returns what to do about an unknown function."""
+    return f"write {_NAMES[name]}" if name in _NAMES else "compute this in a python node"
 
 
 def without_texts(source: str) -> str:

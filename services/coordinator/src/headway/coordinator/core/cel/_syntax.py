@@ -21,11 +21,13 @@ class Read:
         path: the longest path of plain fields and constant text keys, cut behind any other index.
         offset: where it begins, in characters from 0.
         tested: it is the operand of `has(…)`: only its presence is asked.
+        expression: the number of this part of the tree, the same when the source is parsed again.
     """
 
     path: VariablePath
     offset: int
     tested: bool
+    expression: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,6 +79,7 @@ class _Field:
     operand: "_Tree"
     name: str
     tested: bool
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,8 @@ def _visit(tree: _Tree, syntax: Syntax, hidden: frozenset[str], depth: int) -> N
     found = _path_of(tree, hidden)
     if found is not None:
         tested = isinstance(tree, _Field) and tree.tested
-        syntax.reads.append(Read(path=found[0], offset=found[1], tested=tested))
+        number = tree.number if isinstance(tree, _Field) else 0
+        syntax.reads.append(Read(path=found[0], offset=found[1], tested=tested, expression=number))
         return
     match tree:
         case _Constant() | _Name():
@@ -174,13 +178,14 @@ def _decode_tree(message: Message, offsets: dict[int, int]) -> _Tree:
     def decode(messages: list[Message]) -> tuple[_Tree, ...]:
         return tuple(_decode_tree(each, offsets) for each in messages)
 
-    offset = offsets.get(message.integer(_ID), 0)
+    number = message.integer(_ID)
+    offset = offsets.get(number, 0)
     if _NAME in message:
         return _Name(message.message(_NAME).text(_NAME_TEXT), offset)
     if _SELECT in message:
         select = message.message(_SELECT)
         operand = _decode_tree(select.message(_SELECT_OPERAND), offsets)
-        return _Field(operand, select.text(_SELECT_FIELD), select.integer(_SELECT_TEST) != 0)
+        return _Field(operand, select.text(_SELECT_FIELD), select.integer(_SELECT_TEST) != 0, number)
     if _CALL in message:
         call = message.message(_CALL)
         return _Call(call.text(_CALL_FUNCTION), decode(call.messages(_CALL_TARGET, _CALL_ARGUMENTS)))

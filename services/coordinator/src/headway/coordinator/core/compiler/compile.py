@@ -10,12 +10,21 @@ from headway.coordinator.core.compiler.graph import Shape
 from headway.coordinator.core.compiler.nodes import NodeDraft, read_nodes
 from headway.coordinator.core.compiler.schema import check_schema
 from headway.coordinator.core.compiler.scope import ScopeCheck
-from headway.coordinator.core.compiler.template_parser import TemplateParser
+from headway.coordinator.core.compiler.template_parser import Site, TemplateParser
 from headway.coordinator.core.compiler.yaml_tree import Source, YamlMap, load_yaml
 from headway.coordinator.core.plan import Edge, EdgeKind, Json, Node, NodeType, OnFailure, Plan
 
 _MAX_CYCLES = 5
 _HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)
+# Faults of edges by which one may be missing, or lead elsewhere than it was meant to.
+_OF_THE_GRAPH = (
+    Code.UNKNOWN_NODE,
+    Code.EDGE_NOT_ALLOWED,
+    Code.MISSING_KEY,
+    Code.UNKNOWN_KEY,
+    Code.WRONG_TYPE,
+    Code.WRONG_VALUE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +46,12 @@ def compile_workflow(source: str) -> CompileResult:
     text = Source(source)
     tree = load_yaml(text, faults)
     if tree is None:
+        faults.say_that_checks_wait()
         return CompileResult(plan=None, faults=faults.ordered())
     reading = Reading(source=text, faults=faults, templates=TemplateParser(text, faults))
     if not isinstance(tree, YamlMap):
         faults.add(tree.place, Code.WRONG_TYPE, "a workflow is a map", "it begins with `workflow: name`")
+        faults.say_that_checks_wait()
         return CompileResult(plan=None, faults=faults.ordered())
     plan = _compile(reading, tree)
     return CompileResult(plan=None if faults.fatal() else plan, faults=faults.ordered())
@@ -53,20 +64,27 @@ def _compile(reading: Reading, tree: YamlMap) -> Plan:
         check_name(reading, workflow, entries.place_of("workflow"), "a workflow")
     entries.source_text("description")
     drafts = _read_all_nodes(reading, entries)
-    written = read_edges(reading, entries.list("edges"), drafts)
+    before = reading.faults.count(_OF_THE_GRAPH)
+    written, refused = read_edges(reading, entries.list("edges"), drafts)
     edge_drafts, nodes = add_case_edges(reading, written, drafts)
+    is_whole = reading.faults.count(_OF_THE_GRAPH) == before and all(draft.is_whole for draft in drafts.values())
     shape = Shape(tuple(nodes), tuple(draft.edge for draft in edge_drafts))
-    edges = _check_graph(reading, drafts, nodes, edge_drafts, shape)
-    return Plan(
+    _check_graph(reading, drafts, nodes, edge_drafts, shape)
+    is_whole = is_whole and not shape.back_edges
+    checks_wait = _check_expressions(reading, drafts, nodes, edge_drafts, shape, refused, is_whole=is_whole)
+    plan = Plan(
         workflow=workflow,
         nodes=nodes,
-        edges=edges,
+        edges=_with_reach(shape),
         input_schema=_read_schema(reading, entries),
         deadline_ms=entries.duration("deadline"),
         on_failure=OnFailure(entries.word("on_failure") or OnFailure.STOP),
         outgoing=shape.outgoing,
         incoming=shape.incoming,
     )
+    if checks_wait:
+        reading.faults.say_that_checks_wait()
+    return plan
 
 
 def _read_all_nodes(reading: Reading, entries: Entries) -> dict[str, NodeDraft]:
@@ -85,18 +103,40 @@ def _check_graph(
     nodes: dict[str, Node],
     edge_drafts: list[EdgeDraft],
     shape: Shape,
-) -> tuple[Edge, ...]:
-    """Returns the edges with their reach, if there are no cycles; what needs an order is then checked, too."""
+) -> None:
     _check_joins(reading, drafts, nodes, shape)
     _warn_of_isolated(reading, drafts, shape)
     if shape.back_edges:
         _name_cycles(reading, edge_drafts, shape)
-        return tuple(shape.edges)
-    scope = ScopeCheck(reading.faults, nodes, shape)
+
+
+def _check_expressions(
+    reading: Reading,
+    drafts: dict[str, NodeDraft],
+    nodes: dict[str, Node],
+    edge_drafts: list[EdgeDraft],
+    shape: Shape,
+    refused: list[Site],
+    *,
+    is_whole: bool,
+) -> bool:
+    """Checks what expressions name; what depends on the order of the nodes only if the graph is as it was meant.
+
+    Returns:
+        Whether something was left unchecked.
+    """
+    scope = ScopeCheck(reading.faults, nodes, shape if is_whole else None)
+    scope.check_refused(refused)
     for draft in drafts.values():
         scope.check_node(draft)
     for edge_draft in edge_drafts:
         scope.check_edge(edge_draft)
+    return scope.has_left_out
+
+
+def _with_reach(shape: Shape) -> tuple[Edge, ...]:
+    if shape.back_edges:
+        return tuple(shape.edges)
     return tuple(
         replace(edge, reach=shape.reach(edge.target)) if edge.on in _HANDLING else edge for edge in shape.edges
     )

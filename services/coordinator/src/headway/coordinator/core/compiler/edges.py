@@ -27,15 +27,19 @@ class EdgeDraft:
     is_case: bool = False
 
 
-def read_edges(reading: Reading, tree: YamlList | None, nodes: Mapping[str, NodeDraft]) -> list[EdgeDraft]:
-    """Returns the written edges whose ends exist, in written order."""
+def read_edges(
+    reading: Reading, tree: YamlList | None, nodes: Mapping[str, NodeDraft]
+) -> tuple[list[EdgeDraft], list[Site]]:
+    """Returns the written edges whose ends exist, in written order, and the expressions on those that were refused."""
     drafts: list[EdgeDraft] = []
+    refused: list[Site] = []
     for item in tree.items if tree is not None else ():
-        drafts += _read_edge(reading, item, nodes)
+        drafts += _read_edge(reading, item, nodes, refused)
     kept: list[EdgeDraft] = []
     seen: dict[object, Place] = {}
     for draft in drafts:
         if not _is_allowed(reading, draft, nodes):
+            refused += draft.sites
             continue
         edge = draft.edge
         key = (edge.source, edge.target, edge.on, edge.errors, edge.when.source if edge.when else None)
@@ -46,7 +50,7 @@ def read_edges(reading: Reading, tree: YamlList | None, nodes: Mapping[str, Node
         seen[key] = draft.place
         kept.append(replace(draft, edge=replace(edge, index=len(kept))))
     _warn_of_dead_edges(reading, kept, nodes)
-    return kept
+    return kept, refused
 
 
 def add_case_edges(
@@ -77,11 +81,11 @@ def add_case_edges(
     return edges, finished
 
 
-def _read_edge(reading: Reading, tree: Yaml, nodes: Mapping[str, NodeDraft]) -> list[EdgeDraft]:
+def _read_edge(reading: Reading, tree: Yaml, nodes: Mapping[str, NodeDraft], refused: list[Site]) -> list[EdgeDraft]:
     if isinstance(tree, YamlList):
         return _read_chain(reading, tree, nodes)
     if isinstance(tree, YamlMap):
-        return _read_full_edge(reading, tree, nodes)
+        return _read_full_edge(reading, tree, nodes, refused)
     arrow = _ARROW.fullmatch(tree.value) if isinstance(tree.value, str) else None
     remedy = f"write [{arrow[1]}, {arrow[2]}]" if arrow else "write [from, to] or {from: …, to: …}"
     reading.faults.add(tree.place, Code.WRONG_TYPE, "an edge must be a list or a map", remedy)
@@ -107,7 +111,9 @@ def _read_chain(reading: Reading, tree: YamlList, nodes: Mapping[str, NodeDraft]
     ]
 
 
-def _read_full_edge(reading: Reading, tree: YamlMap, nodes: Mapping[str, NodeDraft]) -> list[EdgeDraft]:
+def _read_full_edge(
+    reading: Reading, tree: YamlMap, nodes: Mapping[str, NodeDraft], refused: list[Site]
+) -> list[EdgeDraft]:
     entries = Entries(reading, tree, language.EDGE, "an edge")
     source, target = read_target(entries, "from"), read_target(entries, "to")
     kind = EdgeKind(entries.word("on") or EdgeKind.SUCCESS)
@@ -120,6 +126,7 @@ def _read_full_edge(reading: Reading, tree: YamlMap, nodes: Mapping[str, NodeDra
     sites = reading.templates.take_sites()
     known = [end is not None and _exists(reading, end, nodes) for end in (source, target)]
     if source is None or target is None or not all(known):
+        refused += sites
         return []
     edge = Edge(index=0, source=source.node, target=target.node, on=kind, errors=errors, when=when)
     return [EdgeDraft(edge=edge, place=tree.place, sites=sites)]

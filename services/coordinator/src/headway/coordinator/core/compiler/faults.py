@@ -54,6 +54,7 @@ class Code(StrEnum):
     MAY_BE_MISSING = "may_be_missing"
     NO_ERROR_HERE = "no_error_here"
     UNKNOWN_VARIABLE = "unknown_variable"
+    CHECKS_WAIT = "checks_wait"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +110,16 @@ class Faults:
         remedy = remedy if isinstance(remedy, str) else remedy()
         fault = Fault(line=place.line, column=place.column, code=code, message=message, remedy=remedy, warning=warning)
         self._found[fault] = None
+
+    def say_that_checks_wait(self) -> None:
+        """Notes, behind all the others, that there may be more, which only shows when these are mended."""
+        last = max(self._found, key=lambda fault: (fault.line, fault.column))
+        message = "further checks wait until what is found here is mended"
+        self.add(Place(line=last.line, column=last.column), Code.CHECKS_WAIT, message, warning=True)
+
+    def count(self, codes: Collection[Code]) -> int:
+        """Returns how many there are of some kinds."""
+        return sum(fault.code in codes for fault in self._found)
 
     def fatal(self) -> bool:
         """Returns whether there is one that is no warning."""

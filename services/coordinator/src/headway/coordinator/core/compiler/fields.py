@@ -74,7 +74,8 @@ class Entries:
         if tree is None:
             return None
         if not isinstance(tree.value, str) or not tree.value:
-            self.wrong(tree.place, f"{name} must be text{_but_is(tree)}", "put it in quotes")
+            remedy = "write at least one character" if tree.value in (None, "") else "put it in quotes"
+            self.wrong(tree.place, f"{name} must be text{_but_is(tree)}", remedy)
             return None
         if "${" in tree.value:
             message = f"{name} is constant: no template can stand here"
@@ -195,7 +196,9 @@ class Entries:
             if isinstance(item, YamlScalar) and isinstance(item.value, str) and item.value:
                 texts.append(item.value)
             else:
-                self.wrong(item.place, f"{name} must hold texts only", "put it in quotes")
+                is_empty = isinstance(item, YamlScalar) and item.value in (None, "")
+                remedy = "remove what is empty" if is_empty else "put it in quotes"
+                self.wrong(item.place, f"{name} must hold texts only", remedy)
         return tuple(texts)
 
     def integers(self, name: str) -> tuple[int, ...] | None:
@@ -268,10 +271,10 @@ def spell_duration(milliseconds: int) -> str:
 
 
 def spell(value: str | float | None) -> str:
-    """Returns a scalar as JSON spells it; text without quotes."""
+    """Returns a scalar as JSON spells it; text without quotes, unless it is empty."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value) or "''"
 
 
 def looks_like_template(tree: Yaml) -> bool:
@@ -292,7 +295,7 @@ def _but_is(tree: Yaml) -> str:
             return ", this is a map"
         case YamlList():
             return ", this is a list"
-        case YamlScalar(value=None):
+        case YamlScalar(value=None | ""):
             return ", this is empty"
         case YamlScalar(value=value):
             return f", this is {spell(value)}"

@@ -125,7 +125,7 @@ EDGE = (
         kind=Kind.TEXTS,
         doc=(
             "With `on: failure` or `timeout`: the failure classes (`timeout`, `exec_failed`, "
-            "`verdict_fail`) or error types that it takes."
+            "`verdict_fail`) or error types, such as `HttpStatus`, that it takes."
         ),
         default="any",
     ),
@@ -299,7 +299,13 @@ NODES: Mapping[NodeType, NodeKind] = {
         ),
     ),
     NodeType.JOIN: NodeKind(
-        doc=("Waits for branches. Its output maps the node id of each branch that arrived to that node's output."),
+        doc=(
+            "Waits for branches. Its output maps the node id of each branch that arrived to that node's output.\n\n"
+            "With `need: all`, a branch that was not chosen, that failed and is `optional`, or whose failure an edge\n"
+            "handled is left out; any other failure keeps the join from running. With `any` or a number, failing\n"
+            "branches do not matter, and do not make the run fail, as long as enough others can still arrive; when\n"
+            "too few are left, the join does not run and their failures count."
+        ),
         example="either: {type: join, need: any}",
         fields=(
             _TYPE,
@@ -321,7 +327,10 @@ NODES: Mapping[NodeType, NodeKind] = {
         fields=(_TYPE, Field(name="values", kind=Kind.TEMPLATES, doc="Name to value.", required=True)),
     ),
     NodeType.FINISH: NodeKind(
-        doc="Ends the run at once. Nothing follows it.",
+        doc=(
+            "Ends the run: starts nothing more, tells running handlers to stop at their next Renew, and the run ends\n"
+            "when they have (or after the grace, 60 s). Nothing follows it."
+        ),
         example=('done: {type: finish, output: {tracking: "${nodes.ship.output.tracking}"}}'),
         fields=(
             _TYPE,

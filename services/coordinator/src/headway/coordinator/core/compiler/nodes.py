@@ -9,7 +9,8 @@ from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.faults import Code, nearest
 from headway.coordinator.core.compiler.fields import Entries, Reading, check_name, spell
 from headway.coordinator.core.compiler.policies import read_retry, read_timeouts
-from headway.coordinator.core.compiler.template_parser import Site, object_of
+from headway.coordinator.core.compiler.python_code import complaint_about
+from headway.coordinator.core.compiler.template_parser import Located, Site, object_of, offset_of
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
 from headway.coordinator.core.plan import (
     Expression,
@@ -26,6 +27,7 @@ _QUEUE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 _EVENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,254}")
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[-+]\d\d:\d\d)")
 _NONE = "none"
+_WITHOUT_TEMPLATES = ("type", "code", "cases")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,7 @@ class NodeDraft:
         places: where the values of its keys stand.
         sites: the expressions in it.
         cases, default: switch; no default: nowhere.
+        is_whole: no fault in it hides what it is or where it leads.
     """
 
     node: Node
@@ -62,6 +65,7 @@ class NodeDraft:
     sites: tuple[Site, ...] = ()
     cases: tuple[CaseDraft, ...] = ()
     default: Target | None = None
+    is_whole: bool = True
 
 
 def read_nodes(reading: Reading, tree: YamlMap) -> dict[str, NodeDraft]:
@@ -81,7 +85,7 @@ def read_nodes(reading: Reading, tree: YamlMap) -> dict[str, NodeDraft]:
 
 
 def _read_node(reading: Reading, name: str, place: Place, tree: Yaml) -> NodeDraft:
-    bare = NodeDraft(node=Node(id=name, type=NodeType.CALL), place=place)
+    bare = NodeDraft(node=Node(id=name, type=NodeType.CALL), place=place, is_whole=False)
     if not isinstance(tree, YamlMap):
         remedy = f"write {name}: {{type: call, …}}"
         if isinstance(tree, YamlList):
@@ -90,13 +94,22 @@ def _read_node(reading: Reading, name: str, place: Place, tree: Yaml) -> NodeDra
         return bare
     node_type = _read_type(reading, name, place, tree)
     if node_type is None:
-        return bare
+        return replace(bare, sites=_read_templates(reading, tree))
     fields = language.NODES[node_type].fields
     entries = Entries(reading, tree, fields, f"a {node_type.value} node", place)
     reading.templates.take_sites()
-    draft = _READERS[node_type](reading, entries, replace(bare, node=Node(id=name, type=node_type)))
+    draft = _READERS[node_type](reading, entries, replace(bare, node=Node(id=name, type=node_type), is_whole=True))
     places = {key: value.place for key, value in tree.entries.items()}
     return replace(draft, places=places, sites=reading.templates.take_sites())
+
+
+def _read_templates(reading: Reading, tree: YamlMap) -> tuple[Site, ...]:
+    """Returns the expressions in a node of which nothing else is known."""
+    reading.templates.take_sites()
+    for key, value in tree.entries.items():
+        if key not in _WITHOUT_TEMPLATES:
+            reading.templates.template(value)
+    return reading.templates.take_sites()
 
 
 def _read_type(reading: Reading, name: str, place: Place, tree: YamlMap) -> NodeType | None:
@@ -149,9 +162,10 @@ def _read_request(reading: Reading, tree: YamlMap) -> Template:
 
 def _read_python(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
     code = entries.source_text("code")
-    if code is not None and not re.search(r"\bdef\s+run\s*\(", code):
-        remedy = "write def run(input): …; what it returns is the output"
-        reading.faults.add(entries.place_of("code"), Code.WRONG_VALUE, "the code defines no function run", remedy)
+    tree = entries.tree("code")
+    if code is not None and isinstance(tree, YamlScalar) and (found := complaint_about(code)) is not None:
+        place = Located(reading.source, tree, code).place(offset_of(code, found.line, found.column))
+        reading.faults.add(place, Code.WRONG_VALUE, found.message, found.remedy)
     given = entries.template("input") or Literal(value=None)
     # Built by hand: code is never looked at for templates, and must not become one.
     return _worker(reading, entries, draft, "headway.python", object_of({"code": Literal(value=code), "input": given}))
@@ -180,20 +194,24 @@ def _worker(reading: Reading, entries: Entries, draft: NodeDraft, handler: str, 
 def _read_switch(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
     found = entries.list("cases")
     cases: list[CaseDraft] = []
+    is_whole = "default" in entries
     if found is not None and not found.items:
         reading.faults.add(found.place, Code.WRONG_VALUE, "a switch has at least one case", "add {when: …, to: …}")
     for item in found.items if found is not None else ():
         if not isinstance(item, YamlMap):
             entries.wrong(item.place, "a case must be a map", "write {when: …, to: …}")
+            is_whole = False
             continue
         case = Entries(reading, item, language.CASE, "a case")
         when, to = case.condition("when"), read_target(case, "to")
-        if when is not None and to is not None:
-            cases.append(CaseDraft(when=when, to=to))
+        is_whole = is_whole and to is not None
+        if to is not None:
+            cases.append(CaseDraft(when=when or Expression(source="false", reads=(), place=item.place), to=to))
     default = read_target(entries, "default") if "default" in entries else None
+    is_whole = is_whole and found is not None and default is not None
     if default is not None and default.node == _NONE:
         default = None
-    return replace(draft, cases=tuple(cases), default=default)
+    return replace(draft, cases=tuple(cases), default=default, is_whole=is_whole)
 
 
 def _read_join(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:

@@ -8,6 +8,7 @@ from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.fields import spell, spell_duration
 from headway.coordinator.core.compiler.language import Field, Kind
 from headway.coordinator.core.compiler.yaml_tree import MAX_BYTES, MAX_DEPTH, MAX_VALUES
+from headway.coordinator.core.payloads import LIMIT
 
 _MARKED = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 
@@ -56,6 +57,7 @@ def _limits() -> str:
         "size of a file": f"{MAX_BYTES:,} bytes",
         "values in a file, aliases expanded": f"{MAX_VALUES:,}",
         "depth of a file": str(MAX_DEPTH),
+        "an input, an output, a signal's payload, a run's variables": f"{LIMIT:,} bytes of JSON each (1 MiB)",
         "nodes": f"{language.MAX_NODES:,}",
         "a name": f"{language.MAX_NAME} characters",
         "an expression": f"{limits.MAX_SOURCE_BYTES:,} bytes",

@@ -1,6 +1,6 @@
 """Checks what expressions name: is it there, where they stand, when they are evaluated?"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,17 +36,29 @@ class Viewpoint:
 
 
 class _Check(Protocol):
-    def __call__(self, mention: Mention, view: Viewpoint, *, guarded: bool) -> None: ...
+    def __call__(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None: ...
 
 
 class ScopeCheck:
-    """Goes through all expressions of a workflow whose graph has no cycles."""
+    """Goes through all expressions of a workflow.
 
-    def __init__(self, faults: Faults, nodes: Mapping[str, Node], shape: Shape) -> None:
+    Attributes:
+        has_left_out: something was not checked, since what runs before what is not known.
+    """
+
+    def __init__(self, faults: Faults, nodes: Mapping[str, Node], shape: Shape | None) -> None:
+        """Prepares.
+
+        Args:
+            faults: where faults go.
+            nodes: of the workflow.
+            shape: its graph, without cycles; None: it is not known, and only names are checked.
+        """
+        self.has_left_out = False
         self._faults = faults
         self._nodes = nodes
         self._shape = shape
-        self._certainty = Certainty(nodes, shape)
+        self._certainty = Certainty(nodes, shape) if shape is not None else None
         self._checks: Mapping[str, _Check] = {
             "nodes": self._check_nodes,
             "vars": self._check_vars,
@@ -61,31 +73,42 @@ class ScopeCheck:
     def check_node(self, draft: NodeDraft) -> None:
         """Checks the expressions in a node."""
         name = draft.node.id
-        kinds = [self._shape.edges[index].on for index in self._shape.incoming[name]]
+        shape, certainty = self._shape, self._certainty
+        if shape is None or certainty is None:
+            self._check_sites(draft.sites, None)
+            return
+        kinds = [shape.edges[index].on for index in shape.incoming[name]]
         error = "never"
         if any(kind in _ERROR_EDGES for kind in kinds):
             error = "always" if all(kind in _HANDLING for kind in kinds) else "sometimes"
         view = Viewpoint(
             node=name,
             sees_itself=False,
-            has_succeeded=lambda other: self._certainty.has_succeeded(other, name),
+            has_succeeded=lambda other: certainty.has_succeeded(other, name),
             error=error,
         )
         self._check_sites(draft.sites, view)
 
     def check_edge(self, draft: EdgeDraft) -> None:
         """Checks the condition of an edge."""
-        edge = draft.edge
+        edge, certainty = draft.edge, self._certainty
+        if certainty is None:
+            self._check_sites(draft.sites, None)
+            return
         error = "always" if edge.on in _HANDLING else "sometimes" if edge.on is EdgeKind.ALWAYS else "never"
         view = Viewpoint(
             node=edge.source,
             sees_itself=True,
-            has_succeeded=lambda other: self._certainty.has_succeeded_at(other, edge),
+            has_succeeded=lambda other: certainty.has_succeeded_at(other, edge),
             error=error,
         )
         self._check_sites(draft.sites, view)
 
-    def _check_sites(self, sites: tuple[Site, ...], view: Viewpoint) -> None:
+    def check_refused(self, sites: Collection[Site]) -> None:
+        """Checks the names in expressions on edges that were refused."""
+        self._check_sites(sites, None)
+
+    def _check_sites(self, sites: Collection[Site], view: Viewpoint | None) -> None:
         for site in sites:
             guards = frozenset(_guard_of(mention) for mention in site.mentions)
             for mention in site.mentions:
@@ -93,39 +116,54 @@ class ScopeCheck:
                 if check is not None:
                     check(mention, view, guarded=_guard_key(mention.path) in guards)
 
-    def _check_nodes(self, mention: Mention, view: Viewpoint, *, guarded: bool) -> None:
+    def _check_nodes(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
         match mention.path:
             case (_, name, *_) if name not in self._nodes:
                 remedy = nearest(name, self._nodes)
                 self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, f"there is no node {name}", remedy)
-            case (_, name, *_) if not self._is_visible(name, view):
+            case (_, name, step, *rest) if step not in language.NODE_FIELDS_IN_EXPRESSIONS:
+                close = nearest(step, language.NODE_FIELDS_IN_EXPRESSIONS)()
+                full = f"write {spell(('nodes', name, 'output', step, *rest))}"
+                remedy = close if close.startswith("did you mean") else full
+                message = f"{spell(mention.path)} is nothing: a node has output and state"
+                self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, remedy)
+            case (_, name):
+                message = f"{spell(mention.path)} is nothing: a node has output and state"
+                remedy = f"write {spell(('nodes', name, 'output'))}"
+                self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, remedy)
+            case (_, _, *_) if view is None:
+                self.has_left_out = True
+            case (_, name, *_) if view is not None and not self._is_visible(name, view):
                 message = f"{name} does not come before {view.node}: its output is not there yet"
                 remedy = f"add an edge so that {name} leads to {view.node}"
                 self._faults.add(mention.place, Code.NOT_AN_ANCESTOR, message, remedy)
             case (_, _, "state", *_):
                 return
-            case (_, name, "output", *_):
+            case (_, name, "output", *_) if view is not None:
                 if not (mention.tested or guarded or view.has_succeeded(name)):
                     remedy = f"guard it: has(nodes.{name}.output) ? {spell(mention.path)} : null"
                     message = f"{name} may not have succeeded when this is evaluated"
                     self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
-            case (_, name, *steps):
-                close = nearest(steps[0], language.NODE_FIELDS_IN_EXPRESSIONS)() if steps else ""
-                full = f"write {spell(('nodes', name, 'output', *steps))}"
-                remedy = close if close.startswith("did you mean") else full
-                message = f"{spell(mention.path)} is nothing: a node has output and state"
-                self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, remedy)
             case _:
                 message = "nodes must be followed by a node's id"
                 self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, "write nodes.name.output")
 
     def _is_visible(self, name: str, view: Viewpoint) -> bool:
-        return self._shape.is_ancestor(name, view.node) or (view.sees_itself and name == view.node)
+        is_before = self._shape is not None and self._shape.is_ancestor(name, view.node)
+        return is_before or (view.sees_itself and name == view.node)
 
-    def _check_vars(self, mention: Mention, view: Viewpoint, *, guarded: bool) -> None:
+    def _check_vars(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
         if len(mention.path) < 2:  # noqa: PLR2004 - vars alone
             return
         variable = mention.path[1]
+        if view is None and variable in self._setters:
+            self.has_left_out = True
+            return
+        if view is None:
+            message = f"no node sets the variable {variable}"
+            remedy = nearest(variable, self._setters)
+            self._faults.add(mention.place, Code.UNKNOWN_VARIABLE, message, remedy)
+            return
         setters = [name for name in self._setters.get(variable, []) if self._is_visible(name, view)]
         if not setters:
             message = f"no node before {view.node} sets the variable {variable}"
@@ -140,14 +178,16 @@ class ScopeCheck:
             message = f"the variable {variable} may not be set when this is evaluated"
             self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
 
-    def _check_run(self, mention: Mention, view: Viewpoint, *, guarded: bool) -> None:
+    def _check_run(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
         del view, guarded
         if len(mention.path) > 1 and mention.path[1] not in language.RUN_FIELDS:
             remedy = nearest(mention.path[1], language.RUN_FIELDS)
             self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, f"run has no {mention.path[1]}", remedy)
 
-    def _check_error(self, mention: Mention, view: Viewpoint, *, guarded: bool) -> None:
-        if view.error == "never":
+    def _check_error(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
+        if view is None:
+            self.has_left_out = True
+        elif view.error == "never":
             remedy = "add an edge with on: failure, or pass the error on by a set node"
             self._faults.add(mention.place, Code.NO_ERROR_HERE, "error is there only behind a failure edge", remedy)
         elif view.error == "sometimes" and not mention.tested and not guarded:

@@ -70,7 +70,7 @@ class TemplateParser:
         """Returns the template; what is wrong in it becomes a fault, and null in its stead."""
         match tree:
             case YamlScalar(value=str() as text) if "${" in text:
-                return self._text(_Located(self._source, tree, text))
+                return self._text(Located(self._source, tree, text))
             case YamlScalar():
                 return Literal(value=plain_value(tree))
             case YamlList(items=items):
@@ -82,7 +82,7 @@ class TemplateParser:
 
     def condition(self, tree: YamlScalar, written: str) -> Expression | None:
         """Returns a bare expression that yields true or false, or None when there is a fault in it."""
-        text = _Located(self._source, tree, written)
+        text = Located(self._source, tree, written)
         stripped = written.strip()
         if stripped.startswith("${"):
             inner = stripped[2:].removesuffix("}").strip()
@@ -99,7 +99,7 @@ class TemplateParser:
             return None
         return self._expression(compiled, text.place(begin))
 
-    def _text(self, text: "_Located") -> Template:
+    def _text(self, text: "Located") -> Template:
         parts: list[str | Reference | Computed] = []
         for offset, piece in _split(text.text):
             if offset is None:
@@ -121,7 +121,7 @@ class TemplateParser:
             case _:
                 return Text(parts=tuple(parts))
 
-    def _embedded(self, text: "_Located", piece: str, offset: int) -> Reference | Computed | None:
+    def _embedded(self, text: "Located", piece: str, offset: int) -> Reference | Computed | None:
         inner = piece[2:-1]
         begin = offset + 2 + len(inner) - len(inner.lstrip())
         compiled = self._compile(text, inner.strip(), begin)
@@ -136,12 +136,12 @@ class TemplateParser:
             return Reference(path=compiled.references.whole, place=place)
         return Computed(expression=self._expression(compiled, place))
 
-    def _compile(self, text: "_Located", expression: str, begin: int) -> Compiled | None:
+    def _compile(self, text: "Located", expression: str, begin: int) -> Compiled | None:
         """Compiles what stands in the text at `begin`, and notes what it names."""
         try:
             compiled = compile_expression(expression)
         except ExpressionInvalid as error:
-            place = text.place(begin + _offset_of(expression, error.line, error.column))
+            place = text.place(begin + offset_of(expression, error.line, error.column))
             self._faults.add(place, Code.EXPRESSION_INVALID, error.message, error.remedy)
             return None
         mentions = (
@@ -156,7 +156,7 @@ class TemplateParser:
         return Expression(source=compiled.source, reads=found.reads, tests=found.tests, place=place)
 
 
-class _Located:
+class Located:
     """A scalar's text, and the way from a character in it to its place in the file.
 
     Escapes and folded lines set the two apart; then the line, or what follows the character, is looked for, and if that
@@ -181,6 +181,12 @@ class _Located:
             return self._tree.place
         line_start = self.text.rfind("\n", 0, offset) + 1
         line = self.text[line_start:].partition("\n")[0]
+        if self._raw.startswith("|"):  # line by line as it is written, but for the indentation
+            before = self.text.count("\n", 0, offset) + 1
+            raw_lines = self._raw.split("\n")
+            if before < len(raw_lines) and raw_lines[before].endswith(line):
+                begin = sum(len(each) + 1 for each in raw_lines[:before]) + len(raw_lines[before]) - len(line)
+                return self._source.place(start + begin + offset - line_start)
         if line.strip() and self._raw.count(line) == 1:
             return self._source.place(start + self._raw.find(line) + offset - line_start)
         near = self.text[offset : offset + 16].partition("\n")[0].rstrip("\"'")
@@ -234,6 +240,7 @@ def _end_of(text: str, start: int) -> int | None:
     return None
 
 
-def _offset_of(text: str, line: int, column: int) -> int:
+def offset_of(text: str, line: int, column: int) -> int:
+    """Returns the offset, from 0, of a line and column, from 1."""
     lines = text.split("\n")
     return sum(len(each) + 1 for each in lines[: line - 1]) + column - 1

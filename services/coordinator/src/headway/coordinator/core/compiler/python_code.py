@@ -1,0 +1,79 @@
+"""Whether the code of a python node can be run: it parses, and defines `run` with one argument. Nothing is executed."""
+
+import ast
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_REMEDY = "write def run(input): …; what it returns is the output"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """What is wrong with the code; line and column are inside of it, from 1."""
+
+    line: int
+    column: int
+    message: str
+    remedy: str = ""
+
+
+def complaint_about(code: str) -> Complaint | None:
+    """Returns what keeps the code from running, or None. Whatever is only seen at run time is not looked for."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            module = ast.parse(code)
+    except SyntaxError as error:
+        return _syntax(code, error)
+    except (ValueError, RecursionError, MemoryError):
+        return Complaint(line=1, column=1, message="the code cannot be read: it is nested too deeply, or no text")
+    defined = [each for each in _top_level(module.body) if _defines_run(each)]
+    if not defined:
+        return Complaint(line=1, column=1, message="the code defines no function run", remedy=_REMEDY)
+    last = defined[-1]
+    if isinstance(last, ast.AsyncFunctionDef):
+        message = "run cannot be an async function"
+        return Complaint(line=last.lineno, column=last.col_offset + 1, message=message, remedy="leave the async out")
+    if isinstance(last, ast.FunctionDef) and not last.decorator_list and not _takes_one(last.args):
+        message = "run must take one argument, the input"
+        return Complaint(line=last.lineno, column=last.col_offset + 1, message=message, remedy=_REMEDY)
+    return None
+
+
+def _syntax(code: str, error: SyntaxError) -> Complaint:
+    lines = code.split("\n")
+    line = min(max(error.lineno or 1, 1), len(lines))
+    column = min(max(error.offset or 1, 1), len(lines[line - 1]) + 1)
+    remedy = "code holds no templates: values come in as input" if "${" in lines[line - 1] else ""
+    return Complaint(line=line, column=column, message=f"the code is no Python: {error.msg}", remedy=remedy)
+
+
+def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run when the code is loaded, those inside `if`, `try`, `with` and loops included."""
+    waiting: list[ast.AST] = [*reversed(body)]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, ast.stmt):
+            yield found
+        if not isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr):
+            waiting += reversed([*ast.iter_child_nodes(found)])
+
+
+def _defines_run(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return name == "run"
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            return any((each.asname or each.name) in ("run", "*") for each in names)
+        case ast.Assign(targets=targets):
+            return any(isinstance(each, ast.Name) and each.id == "run" for each in targets)
+        case ast.AnnAssign(target=ast.Name(id="run")):
+            return True
+        case _:
+            return False
+
+
+def _takes_one(arguments: ast.arguments) -> bool:
+    positional = len(arguments.posonlyargs) + len(arguments.args)
+    needed = positional - len(arguments.defaults)
+    return needed <= 1 and (positional >= 1 or arguments.vararg is not None) and None not in arguments.kw_defaults
