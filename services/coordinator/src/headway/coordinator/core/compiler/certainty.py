@@ -164,11 +164,13 @@ class Certainty:
             edges = [self._shape.edges[index] for index in self._shape.incoming[name]]
             bits = [(edge.source, self._success_bit(edge)) for edge in edges]
             surely = [blockers.surely[source] | bit for source, bit in bits]
-            perhaps = _united(blockers.perhaps[source] | bit for source, bit in bits)
+            saved = self._rescued(name, all)
+            perhaps = _united(blockers.perhaps[source] | (bit & ~saved) for source, bit in bits)
             need = self._nodes[name].need
             united = need is None or need >= len(edges)
             blockers.surely[name] = (_united(surely) if united else _common(surely)) & ~self._rescued(name, any)
-            blockers.perhaps[name] = perhaps & ~self._rescued(name, all)
+            # A failure that is made good here does not block; but a node between that it did block sends no live token.
+            blockers.perhaps[name] = perhaps
         return blockers
 
     def _rescued(self, name: str, which: Callable[[Iterable[bool]], bool]) -> int:
@@ -191,7 +193,7 @@ class Certainty:
 
 @dataclass(frozen=True, slots=True)
 class _Blockers:
-    """Per node, as bits, those whose failure surely, or perhaps, keeps it from running."""
+    """Per node, as bits, those whose failure surely, or perhaps, keeps it from running or from being reached."""
 
     surely: dict[str, int]
     perhaps: dict[str, int]
