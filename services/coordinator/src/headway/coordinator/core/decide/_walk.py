@@ -6,25 +6,30 @@ edges a failed one that names it. A node that is not chosen passes dead on, a bl
 """
 
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide import _nodes
-from headway.coordinator.core.decide._scope import Scope
+from headway.coordinator.core.decide._ending import settle
+from headway.coordinator.core.decide._weighing import (
+    DEAD,
+    LIVE,
+    Names,
+    Token,
+    expression_failure,
+    failure_of,
+    names_of,
+    weigh,
+    weigh_failure,
+)
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import Event, Failure
-from headway.coordinator.core.machines import RunState, TaskState
-from headway.coordinator.core.outcome import outcome, tally_of
+from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.plan import (
     WORKER_NODES,
     Edge,
     EdgeKind,
-    Expression,
-    FailureClass,
-    Json,
     NodeType,
     OnFailure,
     RetryPolicy,
@@ -32,25 +37,8 @@ from headway.coordinator.core.plan import (
 from headway.coordinator.core.projector import Projector
 from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
 from headway.coordinator.core.state import Draft, State
-from headway.coordinator.core.templates import evaluate_condition
 
 GRACE = timedelta(seconds=60)  # for holders to stop when nobody said otherwise: twice what a default lease renews in
-MESSAGE = 4_096  # characters of a finish node's message that the run's error keeps
-NAMED_PATHS = 20  # failing tasks that a run's error names
-
-Names = tuple[tuple[str, int | None], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """What an edge carries. `fault`: a live token whose condition could not be evaluated: its target fails."""
-
-    kind: str
-    names: Names = ()
-    fault: Failure | None = None
-
-
-LIVE, DEAD = Token("live"), Token("dead")
 
 
 class Walk:
@@ -92,7 +80,7 @@ class Walk:
             self._arrive(edge, token)
         if self.run.epoch > 1 and (self.run.is_stopping or self.run.failing):
             self._close_unreached()
-        self._settle()
+        settle(self)
 
     # --- tokens
 
@@ -128,12 +116,12 @@ class Walk:
         if starts:
             self.start(path, by_always=bool(row.always & row.live), keep_input=keep_input)
         elif self._has_all(row):
-            self._pass_on(path, Token("failed", _names_of(row)) if row.failed else DEAD)
+            self._pass_on(path, Token("failed", names_of(row)) if row.failed else DEAD)
 
     def weigh_again(self, edge: Edge) -> None:
         """The source stays as it is, but what the edge carries is not known yet."""
         row = self.row(edge.source)
-        self._queue.append((edge, self._weigh(edge, failure_of(row) if row.state is TaskState.FAILED else None)))
+        self._queue.append((edge, weigh(self, edge, failure_of(row) if row.state is TaskState.FAILED else None)))
 
     def _gather(self, path: str) -> None:
         """A node that waits for every edge."""
@@ -141,7 +129,7 @@ class Walk:
         if not self._has_all(row) or self._is_decided(path):
             return
         if row.failed:
-            self._pass_on(path, Token("failed", _names_of(row)))
+            self._pass_on(path, Token("failed", names_of(row)))
         elif row.live:
             self.start(path, by_always=bool(row.always & row.live))
         else:
@@ -156,9 +144,9 @@ class Walk:
         row, need = self._tokens(path), self.graph.need(path)
         if self.within_reach(row) < need:
             if self.graph.excuses(path):
-                self._count_failures(_names_of(row))
+                self._count_failures(names_of(row))
             if self._has_all(row) and not self._is_decided(path):
-                self._pass_on(path, Token("failed", _names_of(row)) if row.failed else DEAD)
+                self._pass_on(path, Token("failed", names_of(row)) if row.failed else DEAD)
         elif token.fault is not None:
             self.start(path, by_always=bool(row.always & row.live), fault=token.fault)
         elif token.kind == "live" and row.live.bit_count() == need:
@@ -242,7 +230,7 @@ class Walk:
             if edge.on is EdgeKind.SUCCESS and is_switch:
                 self._queue.append((edge, LIVE if edge.index == chosen else DEAD))
             elif edge.on is EdgeKind.SUCCESS or edge.on is EdgeKind.ALWAYS:
-                self._queue.append((edge, self._weigh(edge, None)))
+                self._queue.append((edge, weigh(self, edge, None)))
             else:
                 self._queue.append((edge, DEAD))
 
@@ -253,7 +241,7 @@ class Walk:
         if tries_left and not run.is_stopping and (not run.failing or self.is_cleanup(path)):
             self._retry(path, via, failure, reported=reported)
             return
-        handler, tokens = self._weigh_failure(path, failure)
+        handler, tokens = weigh_failure(self, path, failure)
         disposition = self._disposition(path, handler)
         self.emit(
             do.FailTask(
@@ -274,37 +262,6 @@ class Walk:
         )
         self.emit(do.ScheduleRetry(path=path, due_at=due_at))
         self.emit(do.ScheduleTimer(path=path, kind="retry", attempt=self.row(path).attempt, due_at=due_at))
-
-    def _weigh(self, edge: Edge, failure: Failure | None) -> Token:
-        """The token of an edge whose kind fits: its condition decides."""
-        if edge.when is None:
-            return LIVE
-        try:
-            return LIVE if self._holds(edge.when, edge.source, failure) else DEAD
-        except ExpressionError as error:
-            return Token("live", fault=expression_failure(error, edge))
-
-    def _holds(self, condition: Expression, source: str, failure: Failure | None) -> bool:
-        scope = Scope(self, error=failure and (source, failure))
-        return evaluate_condition(condition, scope.lookup, scope.present)
-
-    def _weigh_failure(self, path: str, failure: Failure) -> tuple[int | None, list[tuple[Edge, Token]]]:
-        """The edge that handles a failure, if any, and what each edge carries."""
-        handler: int | None = None
-        tokens: list[tuple[Edge, Token]] = []
-        for edge in self.graph.outgoing[path]:
-            if edge.on is EdgeKind.SUCCESS:
-                continue
-            token = DEAD
-            if edge.on is EdgeKind.ALWAYS:
-                token = self._weigh(edge, failure)
-            elif handler is None and _selects(edge, failure):
-                token = self._weigh(edge, failure)
-                handler = edge.index if token is not DEAD else None
-            tokens.append((edge, token))
-        onward = DEAD if self.graph.node(path).optional else Token("failed", ((path, handler),))
-        tokens.extend((edge, onward) for edge in self.graph.outgoing[path] if edge.on is EdgeKind.SUCCESS)
-        return handler, tokens
 
     def _disposition(self, path: str, handler: int | None) -> str:
         if handler is not None:
@@ -382,100 +339,9 @@ class Walk:
         self.emit(do.CancelTask(path=row.path, cause=self.run.stop_cause, reported=False))
         self.cancel_timers(row.path)
 
-    def _settle(self) -> None:
-        run = self.run
-        if run.state is not RunState.RUNNING:
-            return
-        ended = outcome(
-            tally_of(run),
-            finish=RunState(self.graph.node(run.finish_path).outcome) if run.finish_path else None,
-            cancelled=run.cancelling,
-            deadline_passed=run.expired,
-        )
-        if ended is None:
-            return
-        error = None if ended is RunState.SUCCEEDED else self._run_error(ended)
-        source = self.row(run.finish_path) if run.finish_path else None
-        has_output = source is not None and source.output_attempt is not None
-        self.emit(
-            do.FinishRun(
-                state=ended,
-                error=error,
-                output_path=source.path if source and has_output else None,
-                output_attempt=source.output_attempt if source and has_output else None,
-            )
-        )
-
-    def _run_error(self, ended: RunState) -> dict[str, Json]:
-        run = self.run
-        if run.finish_path is not None:
-            row = self.row(run.finish_path)
-            message = _spoken(self.draft.payload(row.input)) if row.input else f"ended by {row.path}"
-            return {"failure_class": FailureClass.EXEC_FAILED, "message": message, "paths": [row.path]}
-        if ended is RunState.CANCELLED:
-            return {"failure_class": "cancelled", "message": "cancelled by request", "paths": []}
-        if run.expired:
-            return {"failure_class": FailureClass.TIMEOUT, "message": "the run's deadline passed", "paths": []}
-        return self._failures_error(run)
-
-    def _failures_error(self, run: RunRow) -> dict[str, Json]:
-        culprits = self._unhandled()
-        if len(culprits) != run.unhandled_tasks:
-            self.draft.require("unhandled")
-        if not culprits:
-            return {"failure_class": FailureClass.EXEC_FAILED, "message": "no task succeeded", "paths": []}
-        first = culprits[0]
-        error = first.error or {}
-        paths: list[Json] = [row.path for row in culprits[:NAMED_PATHS]]
-        message = f"{first.path}: {error.get('type')}: {error.get('message')}"
-        return {"failure_class": first.failure_class, "message": message, "paths": paths}
-
-    def _unhandled(self) -> list[TaskRow]:
-        rows: Iterable[TaskRow] = self.draft.known_tasks().values()
-        failed = [row for row in rows if row.state is TaskState.FAILED and row.disposition == "unhandled"]
-        return sorted(failed, key=lambda row: (row.finished_at or self.at, row.path))
-
-
-def _spoken(document: Document) -> str:
-    """A finish node's message as text, cut."""
-    value = document.value
-    return (value if isinstance(value, str) else document.raw.decode())[:MESSAGE]
-
-
-def expression_failure(error: ExpressionError, edge: Edge | None = None) -> Failure:
-    """An expression that could not be evaluated, as a failure of the node that needed it. `edge`: whose condition."""
-    details: dict[str, Json] | None = None if edge is None else {"edge": edge.index}
-    return Failure(failure_class=FailureClass.EXEC_FAILED, type="ExpressionError", message=str(error), details=details)
-
-
-def failure_of(row: TaskRow) -> Failure:
-    """How a failed task failed, from its row."""
-    error = row.error or {}
-    details = error.get("details")
-    return Failure(
-        failure_class=row.failure_class or FailureClass.EXEC_FAILED,
-        type=str(error.get("type")),
-        message=str(error.get("message")),
-        details=details if isinstance(details, dict) else None,
-    )
-
 
 def _pause_ms(policy: RetryPolicy, tries: int) -> float:
     try:
         return min(policy.initial_ms * policy.factor**tries, float(policy.max_ms))
     except OverflowError:  # far beyond any cap
         return float(policy.max_ms)
-
-
-def _names_of(row: TokenRow) -> Names:
-    seen: dict[str, int | None] = {}
-    for names in row.names.values():
-        seen.update((name, handled_by) for name, handled_by in names)
-    return tuple(sorted(seen.items()))
-
-
-def _selects(edge: Edge, failure: Failure) -> bool:
-    """True when a failure or time-out edge takes this failure, its condition aside."""
-    if edge.on is EdgeKind.TIMEOUT and failure.failure_class is not FailureClass.TIMEOUT:
-        return False
-    return not edge.errors or failure.failure_class in edge.errors or failure.type in edge.errors

@@ -1,0 +1,84 @@
+"""How a run ends, once nothing in it can happen any more: its final state, its output, and what it says of failures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headway.coordinator.core import actions as do
+from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.outcome import outcome, tally_of
+from headway.coordinator.core.plan import FailureClass, Json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headway.coordinator.core.decide._walk import Walk
+    from headway.coordinator.core.document import Document
+    from headway.coordinator.core.rows import TaskRow
+
+NAMED_PATHS = 20  # failing tasks that a run's error names
+MESSAGE = 4_096  # characters of a finish node's message that the run's error keeps
+
+
+def settle(walk: Walk) -> None:
+    """End the run when nothing in it can happen any more."""
+    run = walk.run
+    if run.state is not RunState.RUNNING:
+        return
+    ended = outcome(
+        tally_of(run),
+        finish=RunState(walk.graph.node(run.finish_path).outcome) if run.finish_path else None,
+        cancelled=run.cancelling,
+        deadline_passed=run.expired,
+    )
+    if ended is None:
+        return
+    error = None if ended is RunState.SUCCEEDED else _run_error(walk, ended)
+    source = walk.row(run.finish_path) if run.finish_path else None
+    has_output = source is not None and source.output_attempt is not None
+    walk.emit(
+        do.FinishRun(
+            state=ended,
+            error=error,
+            output_path=source.path if source and has_output else None,
+            output_attempt=source.output_attempt if source and has_output else None,
+        )
+    )
+
+
+def _run_error(walk: Walk, ended: RunState) -> dict[str, Json]:
+    run = walk.run
+    if run.finish_path is not None:
+        row = walk.row(run.finish_path)
+        message = _spoken(walk.draft.payload(row.input)) if row.input else f"ended by {row.path}"
+        return {"failure_class": FailureClass.EXEC_FAILED, "message": message, "paths": [row.path]}
+    if ended is RunState.CANCELLED:
+        return {"failure_class": "cancelled", "message": "cancelled by request", "paths": []}
+    if run.expired:
+        return {"failure_class": FailureClass.TIMEOUT, "message": "the run's deadline passed", "paths": []}
+    return _failures_error(walk)
+
+
+def _failures_error(walk: Walk) -> dict[str, Json]:
+    culprits = _unhandled(walk)
+    if len(culprits) != walk.run.unhandled_tasks:
+        walk.draft.require("unhandled")
+    if not culprits:
+        return {"failure_class": FailureClass.EXEC_FAILED, "message": "no task succeeded", "paths": []}
+    first = culprits[0]
+    error = first.error or {}
+    paths: list[Json] = [row.path for row in culprits[:NAMED_PATHS]]
+    message = f"{first.path}: {error.get('type')}: {error.get('message')}"
+    return {"failure_class": first.failure_class, "message": message, "paths": paths}
+
+
+def _unhandled(walk: Walk) -> list[TaskRow]:
+    rows: Iterable[TaskRow] = walk.draft.known_tasks().values()
+    failed = [row for row in rows if row.state is TaskState.FAILED and row.disposition == "unhandled"]
+    return sorted(failed, key=lambda row: (row.finished_at or walk.at, row.path))
+
+
+def _spoken(document: Document) -> str:
+    """A finish node's message as text, cut."""
+    value = document.value
+    return (value if isinstance(value, str) else document.raw.decode())[:MESSAGE]

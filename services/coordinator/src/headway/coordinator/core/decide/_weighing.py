@@ -1,0 +1,97 @@
+"""What an edge carries, once its source has ended: tokens, by the edge's kind and its condition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from headway.coordinator.core.cel import ExpressionError
+from headway.coordinator.core.decide._scope import Scope
+from headway.coordinator.core.events import Failure
+from headway.coordinator.core.plan import Edge, EdgeKind, Expression, FailureClass, Json
+from headway.coordinator.core.templates import evaluate_condition
+
+if TYPE_CHECKING:
+    from headway.coordinator.core.decide._walk import Walk
+    from headway.coordinator.core.rows import TaskRow, TokenRow
+
+Names: TypeAlias = tuple[tuple[str, int | None], ...]  # failed nodes, each with the edge that handled it
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What an edge carries. `fault`: a live token whose condition could not be evaluated: its target fails."""
+
+    kind: str
+    names: Names = ()
+    fault: Failure | None = None
+
+
+LIVE, DEAD = Token("live"), Token("dead")
+
+
+def weigh(walk: Walk, edge: Edge, failure: Failure | None) -> Token:
+    """The token of an edge whose kind fits: its condition decides."""
+    if edge.when is None:
+        return LIVE
+    try:
+        return LIVE if _holds(walk, edge.when, edge.source, failure) else DEAD
+    except ExpressionError as error:
+        return Token("live", fault=expression_failure(error, edge))
+
+
+def _holds(walk: Walk, condition: Expression, source: str, failure: Failure | None) -> bool:
+    scope = Scope(walk, error=failure and (source, failure))
+    return evaluate_condition(condition, scope.lookup, scope.present)
+
+
+def weigh_failure(walk: Walk, path: str, failure: Failure) -> tuple[int | None, list[tuple[Edge, Token]]]:
+    """The edge that handles a failure, if any, and what each edge carries."""
+    handler: int | None = None
+    tokens: list[tuple[Edge, Token]] = []
+    for edge in walk.graph.outgoing[path]:
+        if edge.on is EdgeKind.SUCCESS:
+            continue
+        token = DEAD
+        if edge.on is EdgeKind.ALWAYS:
+            token = weigh(walk, edge, failure)
+        elif handler is None and _selects(edge, failure):
+            token = weigh(walk, edge, failure)
+            handler = edge.index if token is not DEAD else None
+        tokens.append((edge, token))
+    onward = DEAD if walk.graph.node(path).optional else Token("failed", ((path, handler),))
+    tokens.extend((edge, onward) for edge in walk.graph.outgoing[path] if edge.on is EdgeKind.SUCCESS)
+    return handler, tokens
+
+
+def expression_failure(error: ExpressionError, edge: Edge | None = None) -> Failure:
+    """An expression that could not be evaluated, as a failure of the node that needed it. `edge`: whose condition."""
+    details: dict[str, Json] | None = None if edge is None else {"edge": edge.index}
+    return Failure(failure_class=FailureClass.EXEC_FAILED, type="ExpressionError", message=str(error), details=details)
+
+
+def failure_of(row: TaskRow) -> Failure:
+    """How a failed task failed, from its row."""
+    error = row.error or {}
+    details = error.get("details")
+    return Failure(
+        failure_class=row.failure_class or FailureClass.EXEC_FAILED,
+        type=str(error.get("type")),
+        message=str(error.get("message")),
+        details=details if isinstance(details, dict) else None,
+    )
+
+
+def names_of(row: TokenRow) -> Names:
+    """The failed nodes that the tokens at a node name, each with the edge that handled it."""
+    seen: dict[str, int | None] = {}
+    for names in row.names.values():
+        seen.update((name, handled_by) for name, handled_by in names)
+    return tuple(sorted(seen.items()))
+
+
+def _selects(edge: Edge, failure: Failure) -> bool:
+    """True when a failure or time-out edge takes this failure, its condition aside."""
+    if edge.on is EdgeKind.TIMEOUT and failure.failure_class is not FailureClass.TIMEOUT:
+        return False
+    return not edge.errors or failure.failure_class in edge.errors or failure.type in edge.errors
