@@ -305,7 +305,7 @@ async def test_a_refused_deploy_names_more_faults_than_a_refusal_carries(headway
         with pytest.raises(DefinitionFaulty) as raised:
             await client.deploy(source)
 
-    assert len(raised.value.faults) == 200
+    assert sum("nowhere_" in fault.message for fault in raised.value.faults) == 200
     assert raised.value.faults == checked.faults
 
 
