@@ -5,6 +5,7 @@ The servers are always embedded ones of the test's own, because they are killed 
 
 import asyncio
 import random
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -158,6 +159,24 @@ async def test_every_run_ends_once_when_redis_is_flushed_and_postgresql_restarte
 
     assert outcomes == {(RunState.SUCCEEDED, 3): RUNS}
     assert unfinished > 0
+    await _check_database(stack)
+    assert overlaps(_intervals(stack)) == []
+
+
+async def test_a_coordinator_that_freezes_holds_up_nobody(stack: Stack) -> None:
+    async with Client(stack.address) as client:
+        runs = await _start_runs(client, "frozen")
+
+        stack.send("coordinator-1", signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while await _unfinished(stack):
+                    await asyncio.sleep(0.2)
+        finally:
+            stack.send("coordinator-1", signal.SIGCONT)
+        outcomes = await _outcomes(stack, client, runs)
+
+    assert outcomes == {(RunState.SUCCEEDED, 3): RUNS}
     await _check_database(stack)
     assert overlaps(_intervals(stack)) == []
 

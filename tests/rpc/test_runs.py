@@ -87,10 +87,12 @@ async def test_a_start_repeated_by_its_request_id_after_a_new_version_keeps_the_
 
     second = await world.first.runs.Start(request)
 
-    assert (second.run_id, second.existed, second.version) == (first.run_id, True, 1)
+    assert (second.run_id, second.existed, second.version) == (first.run_id, False, 1)  # as the first time
 
 
-@pytest.mark.parametrize("other", [{"workflow": "two"}, {"namespace": "b"}], ids=["workflow", "namespace"])
+@pytest.mark.parametrize(
+    "other", [{"workflow": "two"}, {"namespace": "b"}, {"input": b'{"x":1}'}], ids=["workflow", "namespace", "input"]
+)
 async def test_a_request_id_of_another_start_is_refused(other: dict[str, Any], world: World) -> None:
     await world.first.deploy(ONE, TWO)
     await world.first.definitions.Deploy(definitions_pb2.DeployRequest(source=ONE, namespace="b"))

@@ -28,6 +28,7 @@ class Shop(ThreadingHTTPServer):
         self.body = b'{"ok": true}'
         self.hold: threading.Event | None = None
         self.hang_up = False
+        self.length: str | None = None
         self.asked = threading.Event()
         self.requests: list[dict[str, Any]] = []
 
@@ -59,9 +60,10 @@ class _Answering(BaseHTTPRequestHandler):
         self.send_response(shop.status)
         for name, value in shop.headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(shop.body)))
+        self.send_header("Content-Length", shop.length or str(len(shop.body)))
         self.end_headers()
         self.wfile.write(shop.body)
+        self.close_connection = shop.length is not None
 
     do_GET = do_POST = answer  # noqa: N815 - the base class's names
 
@@ -223,6 +225,75 @@ async def test_an_answer_that_takes_too_long_is_a_retryable_time_out(bench: Benc
     shop.hold.set()
 
     assert (failed.type, failed.final) == ("HttpTimeout", False)
+    assert failed.failure_class == tasks_pb2.FAILURE_CLASS_TIMEOUT
+
+
+async def test_without_a_time_out_of_its_own_a_request_lasts_as_long_as_its_lease_is_renewed(
+    bench: Bench, shop: Shop
+) -> None:
+    bench.coordinator.lease_seconds = 0.6
+    shop.hold = threading.Event()
+    hold = shop.hold
+
+    def extend(item: tasks_pb2.RenewItem) -> tasks_pb2.RenewResult:
+        if len(bench.coordinator.renewals) >= 5:  # each a third of the lease
+            hold.set()
+        return bench.coordinator.extend(item)
+
+    bench.coordinator.script.renew = extend
+    report = await request(bench, {"url": shop.url})
+
+    assert orjson.loads(report.succeeded.output)["status"] == 200
+
+
+@pytest.mark.parametrize("charset", ["klingon", "base64", "undefined"])
+async def test_an_answer_in_an_unknown_charset_is_a_retryable_failure_that_says_so(
+    bench: Bench, shop: Shop, charset: str
+) -> None:
+    shop.headers["Content-Type"] = f"text/plain; charset={charset}"
+
+    failed = (await request(bench, {"url": shop.url})).failed
+
+    assert (failed.type, failed.final) == ("HttpError", False)
+    assert charset in failed.message
+
+
+@pytest.mark.parametrize("length", ["7", "99999", "x", "-1"])
+async def test_an_answer_of_a_wrong_length_is_a_retryable_failure(bench: Bench, shop: Shop, length: str) -> None:
+    shop.length = length
+
+    failed = (await request(bench, {"url": shop.url, "timeout": 5})).failed
+
+    assert (failed.type, failed.final) == ("HttpError", False)
+    assert shop.url in failed.message
+
+
+@pytest.mark.parametrize("length", ["1", "99", "x"])
+async def test_a_request_of_a_wrong_length_is_a_final_failure_that_says_so(
+    bench: Bench, shop: Shop, length: str
+) -> None:
+    given = {"url": shop.url, "method": "POST", "body": "four", "headers": {"Content-Length": length}}
+
+    failed = (await request(bench, given)).failed
+
+    assert (failed.type, failed.final) == ("HttpInvalidRequest", True)
+    assert "content-length" in failed.message
+
+
+async def test_the_scheme_may_be_in_capitals(bench: Bench, shop: Shop) -> None:
+    report = await request(bench, {"url": shop.url.replace("http", "HTTP")})
+
+    assert orjson.loads(report.succeeded.output)["status"] == 200
+
+
+async def test_a_body_that_fits_the_limit_only_without_what_is_around_it_is_too_large(bench: Bench, shop: Shop) -> None:
+    shop.headers["Content-Type"] = "text/plain"
+    shop.body = b"x" * 1024 * 1024
+
+    failed = (await request(bench, {"url": shop.url})).failed
+
+    assert (failed.type, failed.final) == ("HttpResponseTooLarge", True)
+    assert "1048576" in failed.message
 
 
 async def test_a_cancelled_request_is_given_up_at_once(bench: Bench, shop: Shop) -> None:

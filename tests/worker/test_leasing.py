@@ -11,6 +11,7 @@ import grpc
 import pytest
 
 from headway.api.tasks.v1 import tasks_pb2
+from headway.runtime.queues import stream_of
 from headway.worker import Context
 from tests.worker.conftest import Bench, nothing
 
@@ -281,3 +282,53 @@ async def test_each_start_of_a_worker_is_an_owner_of_its_own(bench: Bench) -> No
 
 def _soon() -> Any:
     return timedelta(milliseconds=150)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"task_id": "bad", "attempt": str(2**63)},
+        {"task_id": "bad", "attempt": "0"},
+        {"task_id": "bad", "attempt": "-1"},
+        {"task_id": "bad", "attempt": "1_0"},
+        {"task_id": "bad", "attempt": "9" * 5000},
+        {"task_id": "bad"},
+        {"task_id": "", "attempt": "1"},
+        {"task_id": "x" * 1001, "attempt": "1"},
+        {"task_id": b"\xff", "attempt": "1"},
+        {"task_id": "bad", "attempt": "1", "trace": b"\xff"},
+    ],
+)
+async def test_an_entry_that_is_no_dispatch_message_is_warned_of_and_deleted_and_the_rest_goes_on(
+    bench: Bench, caplog: pytest.LogCaptureFixture, fields: dict[Any, Any]
+) -> None:
+    bench.registry.handler("run")(nothing)
+    entry = bench.redis.xadd(stream_of("default/default"), fields)
+
+    bench.dispatch("good", "run")
+    async with bench.worker():
+        await bench.coordinator.until_reported("good")
+
+    warned = [record.__dict__["fault"] for record in caplog.records if "no dispatch message" in record.message]
+    assert len(warned) == 1
+    assert entry.decode() in warned[0]
+    assert {item.task_id for item in bench.coordinator.leases} == {"good"}
+    assert (bench.left(), bench.pending()) == (0, 0)
+
+
+async def test_an_answer_that_cannot_be_taken_fails_only_its_item(bench: Bench) -> None:
+    def answer(item: tasks_pb2.LeaseItem) -> tasks_pb2.LeaseResult:
+        result = bench.coordinator.grant(item)
+        if item.task_id == "bad":
+            result.grant.lease.seconds = 2**62  # no duration: it cannot be read
+        return result
+
+    bench.registry.handler("run")(nothing)
+    bench.coordinator.script.lease = answer
+    bench.dispatch("bad", "run")
+    bench.dispatch("good", "run")
+    async with bench.worker():
+        await bench.coordinator.until_reported("good")
+
+    assert {item.task_id for item in bench.coordinator.reports} == {"good"}
+    assert bench.pending() == 1

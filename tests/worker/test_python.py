@@ -127,6 +127,64 @@ async def test_a_cancelled_task_kills_the_process_and_all_that_it_started(bench:
     assert dies(child)
 
 
+@pytest.mark.parametrize("new_session", [False, True])
+async def test_code_is_done_when_its_process_is_and_what_it_started_is_killed(bench: Bench, new_session: bool) -> None:
+    code = (
+        "import subprocess, sys\n"
+        "def run(input):\n"
+        "    sleep = [sys.executable, '-c', 'import time; time.sleep(60)']\n"
+        "    return subprocess.Popen(sleep, start_new_session=input).pid\n"
+    )
+
+    given = {"code": code, "input": new_session, "limits": {"wall": 10}}
+    pid = orjson.loads((await run_code(bench, given)).succeeded.output)
+
+    assert dies(pid)
+
+
+async def test_code_that_forks_answers_once(bench: Bench) -> None:
+    report = await run_code(bench, {"code": "import os\ndef run(input):\n    os.fork()\n    return [1]"})
+
+    assert report.succeeded.output == b"[1]"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("raise ValueError('\\ud800\\0')", "\\ud800\ufffd"),
+        ("class E(ValueError):\n        def __str__(self): raise KeyError\n    E.__name__ = 'ValueError'; raise E", "KeyError"),
+    ],
+)
+async def test_an_error_whose_text_is_hard_to_tell_is_reported_all_the_same(
+    bench: Bench, body: str, message: str
+) -> None:
+    failed = (await run_code(bench, {"code": f"def run(input):\n    {body}"})).failed
+
+    assert (failed.type, failed.final) == ("ValueError", False)
+    assert message in failed.message
+
+
+@pytest.mark.parametrize(
+    ("output", "fault"),
+    [
+        ("{'a': [2**64]}", "output.a[0] is an integer beyond 64 bits"),
+        ("{1: 'one'}", "output has a key that is not text: 1"),
+        ("[float('nan')]", "output[0] is nan, which JSON cannot hold"),
+        ("'\\ud800'", "output is text with a lone surrogate"),
+        ("'\\0'", "output contains a NUL character"),
+        ("object()", "output is not JSON"),
+        ("(lambda a: a.append(a) or a)([])", "is nested deeper than 200"),
+    ],
+)
+async def test_output_that_cannot_be_stored_is_refused_as_that_of_a_handler(
+    bench: Bench, output: str, fault: str
+) -> None:
+    failed = (await run_code(bench, {"code": f"def run(input): return {output}"})).failed
+
+    assert (failed.type, failed.final) == ("InvalidOutput", True)
+    assert fault in failed.message
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -14,6 +14,7 @@ import pytest
 
 from headway.api.tasks.v1 import tasks_pb2
 from headway.worker import Final, Retryable
+from headway.worker._serving import Serving
 from tests.worker.conftest import Bench
 
 
@@ -92,6 +93,40 @@ async def test_whatever_a_handler_raises_fails_its_task_and_never_its_worker(
     failed = (await run_one(bench, raising(error))).failed
 
     assert failed.type == type(error).__name__
+
+
+class FailureOfNoText(Final):
+    def __init__(self) -> None:
+        super().__init__("no")
+        self.message = 7  # pyright: ignore[reportAttributeAccessIssue]  what a careless subclass does
+
+
+@pytest.mark.parametrize("error", [GeneratorExit(), SystemExit(3), KeyboardInterrupt(), FailureOfNoText()])
+async def test_whatever_an_async_handler_raises_is_reported_and_its_lease_renewed_no_more(
+    bench: Bench, error: BaseException
+) -> None:
+    async def handler(_: Any) -> None:
+        raise error
+
+    failed = (await run_one(bench, handler)).failed
+
+    assert (failed.type, failed.failure_class) == (type(error).__name__, tasks_pb2.FAILURE_CLASS_EXEC_FAILED)
+
+
+async def test_a_bug_in_finishing_stops_the_renewal_and_leaves_the_message(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Serving, "_handler_ended", broken)
+    bench.registry.handler("run")(returning(None))
+    bench.dispatch("t1", "run")
+    async with bench.worker(settings={"drain_timeout": timedelta(seconds=10)}, drained_within=5):
+        await bench.coordinator.until(lambda: len(bench.coordinator.leases) == 1)
+        # The drain ends at once: nothing is held any more.
+
+    assert (bench.coordinator.reports, bench.pending()) == ([], 1)
 
 
 async def test_a_long_trace_is_cut_to_16_kib_and_keeps_its_end(bench: Bench) -> None:

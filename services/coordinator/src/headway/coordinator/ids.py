@@ -32,6 +32,11 @@ def run_id_in(bucket: int, seed: UUID) -> UUID:
     return UUID(bytes=seed.bytes[:14] + bucket.to_bytes(2, "big"))
 
 
+def is_seeded_by(run_id: UUID, seed: UUID) -> bool:
+    """True when the run's id was made from this seed."""
+    return run_id.bytes[:14] == seed.bytes[:14]
+
+
 def bucket_of(run_id: UUID) -> int:
     """The bucket that a run is in, for ever."""
     return int.from_bytes(run_id.bytes[14:], "big")

@@ -128,7 +128,8 @@ class RunsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Signal(self, request, context):
-        """Signal buffers an outside event for the run. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND),
+        """Signal buffers an outside event for the run. Safe to repeat with the same request_id (used for another request:
+        ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND),
         FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -54,7 +54,8 @@ class RunsServiceStub:
     Read only; after a break, go on from the last sequence number. NOT_FOUND (RUN_NOT_FOUND).
     """
     Signal: _grpc.UnaryUnaryMultiCallable[_runs_pb2.SignalRequest, _runs_pb2.SignalResponse]
-    """Signal buffers an outside event for the run. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND),
+    """Signal buffers an outside event for the run. Safe to repeat with the same request_id (used for another request:
+    ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND),
     FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
     """
     Cancel: _grpc.UnaryUnaryMultiCallable[_runs_pb2.CancelRequest, _runs_pb2.CancelResponse]
@@ -92,7 +93,8 @@ class RunsServiceAsyncStub(RunsServiceStub):
     Read only; after a break, go on from the last sequence number. NOT_FOUND (RUN_NOT_FOUND).
     """
     Signal: _aio.UnaryUnaryMultiCallable[_runs_pb2.SignalRequest, _runs_pb2.SignalResponse]  # type: ignore[assignment]
-    """Signal buffers an outside event for the run. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND),
+    """Signal buffers an outside event for the run. Safe to repeat with the same request_id (used for another request:
+    ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND),
     FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
     """
     Cancel: _aio.UnaryUnaryMultiCallable[_runs_pb2.CancelRequest, _runs_pb2.CancelResponse]  # type: ignore[assignment]
@@ -163,7 +165,8 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.SignalRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.SignalResponse, _abc.Awaitable[_runs_pb2.SignalResponse]]:
-        """Signal buffers an outside event for the run. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND),
+        """Signal buffers an outside event for the run. Safe to repeat with the same request_id (used for another request:
+        ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND),
         FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
         """
 

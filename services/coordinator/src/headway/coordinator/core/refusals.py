@@ -126,7 +126,7 @@ class BatchTooLarge(Refusal):
 
 
 class KeyReused(Refusal):
-    """Key {key!r} was used for another start: same key, same request."""
+    """The key or request id {key!r} was used for another request: repeat a request unchanged, or take a new one."""
 
     reason = "KEY_REUSED"
 

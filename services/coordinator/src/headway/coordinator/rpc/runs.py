@@ -12,7 +12,7 @@ import orjson
 from headway.api.runs.v1 import runs_pb2 as pb
 from headway.api.runs.v1 import runs_pb2_grpc
 from headway.coordinator.core.compiler import check_input
-from headway.coordinator.core.document import EMPTY, NULL
+from headway.coordinator.core.document import EMPTY, NULL, Document
 from headway.coordinator.core.payloads import accept
 from headway.coordinator.core.refusals import (
     InvalidArgument,
@@ -26,7 +26,7 @@ from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.submissions import Cancel, Retry, Signal, Start, Submission
 from headway.coordinator.engine.telemetry import begin
-from headway.coordinator.ids import run_id_text
+from headway.coordinator.ids import is_seeded_by, run_id_text
 from headway.coordinator.rpc import messages
 from headway.coordinator.rpc.refusing import Refused, refuse, refusing
 from headway.coordinator.rpc.requests import (
@@ -93,7 +93,8 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         finally:
             span.end()
         if existed:
-            version = await self._same_run(namespace, run_id, workflow)
+            version = await self._same_run(namespace, run_id, request, payload)
+            existed = not is_seeded_by(run_id, request_id)  # else an earlier try of this call started it
         return pb.StartResponse(run_id=run_id_text(run_id), existed=existed, version=version)
 
     @refusing
@@ -203,12 +204,16 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
             raise RunNotFound(run_id=text, namespace=name)
         return run_id
 
-    async def _same_run(self, namespace: str, run_id: UUID, workflow: str) -> int:
+    async def _same_run(self, namespace: str, run_id: UUID, request: pb.StartRequest, given: Document) -> int:
         """A start that found its run there: it must be the same one. Returns the version it runs."""
         found = await reading.get_run(self._engine.pool, run_id, namespace)
-        if found is None or found.run["workflow"] != workflow:
-            raise KeyReused(key=str(run_id))
-        version: int = found.run["version"]
+        if found is None:
+            raise KeyReused(key=request.request_id)
+        run = found.run
+        same_version = request.version in (0, run["version"])
+        if run["workflow"] != request.workflow or not same_version or orjson.loads(run["input"]) != given.value:
+            raise KeyReused(key=request.request_id)
+        version: int = run["version"]
         return version
 
     async def _watch(self, run_id: UUID, namespace: str, from_seq: int) -> AsyncIterator[pb.WatchResponse]:

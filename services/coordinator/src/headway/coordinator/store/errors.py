@@ -36,6 +36,7 @@ _UNAVAILABLE = (
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.CannotConnectNowError,
+    asyncpg.IdleInTransactionSessionTimeoutError,  # we were frozen: the database took its locks back
     OSError,
     TimeoutError,
 )

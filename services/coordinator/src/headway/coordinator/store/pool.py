@@ -12,6 +12,16 @@ Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 
 STATEMENT_TIMEOUT_SECONDS = 30.0
 CONNECT_TIMEOUT_SECONDS = 10.0
+# A coordinator that is frozen or cut off in mid-transaction must not keep its locks: the others go on after this.
+_SESSION = {
+    "application_name": "headway-coordinator",
+    "jit": "off",
+    "idle_in_transaction_session_timeout": "5s",
+    "lock_timeout": "8s",
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
 # The hot statements are prepared once and must not be planned for each batch, nor for the tables' size of the moment.
 # Citus refuses generic plans for most of them, so there the defaults stay.
 _PLAIN = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
@@ -37,7 +47,7 @@ async def open_pool(database_url: str, *, size: int) -> Pool:
             command_timeout=STATEMENT_TIMEOUT_SECONDS,
             timeout=CONNECT_TIMEOUT_SECONDS,
             max_inactive_connection_lifetime=0,
-            server_settings={"jit": "off", "application_name": "headway-coordinator"} | ({} if on_citus else _PLAIN),
+            server_settings=_SESSION | ({} if on_citus else _PLAIN),
         )
 
 
