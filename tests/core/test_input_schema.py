@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.coordinator.core.compiler import check_input
+from headway.coordinator.core.compiler import check_input, compile_workflow
+from headway.coordinator.core.compiler.schema_steps import MAX_STEPS, Budget
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -86,3 +87,116 @@ def test_any_value_fits_or_is_told_why_not(value: Any) -> None:
     for path, message in check_input(SCHEMA, value):
         assert path.startswith("$")
         assert message
+
+
+# What a schema may cost. Counted in steps, so that a slow machine does not fail them.
+
+TOO_MUCH = [("$", "the schema asks for more than 100,000 checks on this input")]
+
+
+def test_a_pattern_takes_linear_time() -> None:
+    budget = Budget()
+
+    found = check_input({"pattern": "^(a+)+$"}, "a" * 50_000 + "!", budget)
+
+    assert [path for path, _ in found] == ["$"]
+    assert budget.steps - budget.left < 2_000
+
+
+def test_a_pattern_of_names_takes_linear_time() -> None:
+    schema: dict[str, Any] = {"patternProperties": {"^(a+)+$": False}, "additionalProperties": False}
+    budget = Budget()
+
+    found = check_input(schema, {"a" * 1_000 + "!": 1}, budget)
+
+    assert [message for _, message in found] == ["is not among the properties allowed"]
+    assert budget.steps - budget.left < 200
+
+
+def test_unique_items_take_linear_time() -> None:
+    budget = Budget()
+
+    assert check_input({"uniqueItems": True}, [{"number": number} for number in range(20_000)], budget) == []
+    assert budget.steps - budget.left < 30_000
+
+
+@pytest.mark.parametrize(
+    ("items", "are_unique"),
+    [
+        ([1, 1.0], False),
+        ([True, 1], True),
+        ([0, False, None, "", [], {}], True),
+        ([{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}], False),
+        ([1.5, 1.5], False),
+        ([-0.0, 0], False),
+        (["1", 1], True),
+        ([[1], [True]], True),
+    ],
+)
+def test_items_are_compared_as_json(items: list[Any], are_unique: bool) -> None:  # noqa: FBT001 - a parameter
+    expected = [] if are_unique else [("$", "has items that are equal")]
+
+    assert check_input({"uniqueItems": True}, items) == expected
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    """A schema of so many levels, each of which asks the next one twice."""
+    definitions: dict[str, Any] = {
+        f"d{level}": {"anyOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(levels)
+    }
+    return {"$ref": "#/$defs/d0", "$defs": definitions | {f"d{levels}": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize("dialect", [{}, {"$schema": "https://json-schema.org/draft/2020-12/schema"}])
+def test_alternatives_within_alternatives_end_with_the_budget(dialect: dict[str, Any]) -> None:
+    schema = doubling(16)
+    schema["$defs"]["d1"] |= dialect
+
+    assert check_input(schema | dialect, "text") == TOO_MUCH
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"items": {"enum": [f"word {number}" for number in range(10_000)]}}, ["word 9999"] * 10_000),
+        ({"items": {"required": [f"key{number}" for number in range(10_000)]}}, [1] * 10_000),
+        ({"anyOf": [{"type": "string"}] * 1_000}, ["x" * 100_000]),
+        ({"unevaluatedProperties": {}}, {f"key{number}": 1 for number in range(20_000)}),
+        ({"allOf": [{"items": True}] * 1_000}, [0] * 100_000),
+    ],
+)
+def test_what_looks_at_much_costs_more(schema: dict[str, Any], value: Any) -> None:
+    assert check_input(schema, value) == TOO_MUCH
+
+
+def test_a_long_list_of_plain_objects_is_within_the_budget() -> None:
+    lines: list[Any] = [{"sku": "s"}] * 10_000
+    budget = Budget()
+
+    assert check_input(SCHEMA, GOOD | {"lines": lines}, budget) == []
+    assert budget.steps - budget.left < MAX_STEPS
+
+
+SOURCE = """
+workflow: w
+input_schema:
+  SCHEMA
+nodes:
+  done: {type: finish}
+"""
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ('{properties: {a: {pattern: "(?=a)b"}}}', "linear time: invalid perl operator"),
+        ('{pattern: "(a)\\\\1"}', "linear time: invalid escape sequence"),
+        ('{patternProperties: {"[": true}}', "linear time: missing ]"),
+        ('{patternProperties: {"a": true}, unevaluatedProperties: false}', "cannot be used in one schema"),
+    ],
+)
+def test_deploy_refuses_patterns_that_it_could_not_match(schema: str, message: str) -> None:
+    faults = compile_workflow(SOURCE.replace("SCHEMA", schema)).faults
+
+    assert [fault.line for fault in faults] == [4]
+    assert message in faults[0].message

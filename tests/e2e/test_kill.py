@@ -40,6 +40,7 @@ async def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
             "PYTHONPATH": str(Path(__file__).parents[2]),
             "HEADWAY_LOG_LEVEL": "warning",
             "HEADWAY_WORKER_CLAIM_IDLE": "2s",
+            "HEADWAY_WORKER_CALL_TIMEOUT": "3s",
         },
     )
     async with Stack(tmp_path / "data", shape) as running:

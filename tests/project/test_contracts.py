@@ -53,6 +53,7 @@ def test_the_contracts_catch_bad_source(tmp_path: Path) -> None:
     for room in ("", "core", "store", "rpc"):
         (package / room).mkdir(parents=True, exist_ok=True)
         (package / room / "__init__.py").touch()
+    (package / "__main__.py").touch()
     for name, (source, _) in BAD.items():
         (package / name).write_text(source + "\n", encoding="utf-8")
 

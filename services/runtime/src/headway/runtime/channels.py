@@ -56,7 +56,8 @@ def _options(longest_pause: timedelta) -> list[tuple[str, str | int]]:
         # How long one try to connect may take, in spite of its name: a host that is gone does not refuse.
         ("grpc.min_reconnect_backoff_ms", 1_000),
         # A connection that died without a word is found out.
-        ("grpc.keepalive_time_ms", 20_000),
-        ("grpc.keepalive_timeout_ms", 5_000),
+        ("grpc.keepalive_time_ms", 6_000),
+        ("grpc.keepalive_timeout_ms", 3_000),
         ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
     ]

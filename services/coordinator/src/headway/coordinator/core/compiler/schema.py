@@ -1,9 +1,9 @@
 """The input schema of a workflow: is it one, and does an input fit it?
 
-JSON Schema, draft 2020-12. Formats are not checked, and nothing is ever fetched: references lead within the schema.
+JSON Schema, draft 2020-12; patterns in RE2's syntax, which takes linear time. Formats are not
+checked, and nothing is ever fetched: references lead within the schema.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import cast
@@ -17,6 +17,15 @@ from referencing.jsonschema import DRAFT202012, Schema
 
 from headway.coordinator.core.compiler.faults import Code
 from headway.coordinator.core.compiler.fields import Reading
+from headway.coordinator.core.compiler.schema_steps import (
+    MAX_STEPS,
+    Budget,
+    CountingValidator,
+    PatternInvalid,
+    TooManySteps,
+    compile_pattern,
+    without_dialects,
+)
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar, plain_value
 from headway.coordinator.core.plan import Json, Place
 
@@ -47,21 +56,23 @@ def check_schema(reading: Reading, tree: Yaml) -> Json:
     if len(reading.faults.ordered()) == faults_before:
         _check_references(reading, tree, schema)
         _check_patterns(reading, tree)
+        _check_unevaluated(reading, tree)
     if len(reading.faults.ordered()) == faults_before:
         _try_out(reading, tree, schema)
     return schema
 
 
-def check_input(schema: Json, value: Json) -> list[tuple[str, str]]:
+def check_input(schema: Json, value: Json, budget: Budget | None = None) -> list[tuple[str, str]]:
     """Returns what is wrong with an input: JSON path (`$.order_id`) and message; at most 20.
 
     Args:
         schema: of the plan; None: anything fits.
         value: the input.
+        budget: the steps that it may take; None: MAX_STEPS.
     """
     if schema is None:
         return []
-    validator = _validator(orjson.dumps(schema, option=orjson.OPT_SORT_KEYS))
+    validator = _validator(orjson.dumps(schema, option=orjson.OPT_SORT_KEYS), budget or Budget())
     found: list[tuple[str, str]] = []
     try:
         for error in validator.iter_errors(value):
@@ -70,12 +81,20 @@ def check_input(schema: Json, value: Json) -> list[tuple[str, str]]:
                 break
     except RecursionError:
         found.append(("$", "is nested too deeply to be checked"))
+    except TooManySteps:
+        found = [("$", f"the schema asks for more than {MAX_STEPS:,} checks on this input")]
+    except PatternInvalid as error:
+        found.append(("$", f"the schema has a pattern that cannot be matched: {error}"))
     return sorted(found[:_MAX_FAULTS])
 
 
+def _validator(schema: bytes, budget: Budget) -> Draft202012Validator:
+    return CountingValidator(_loaded(schema), registry=_registry(), format_checker=budget)
+
+
 @lru_cache(maxsize=256)
-def _validator(schema: bytes) -> Draft202012Validator:
-    return Draft202012Validator(orjson.loads(schema), registry=_registry())
+def _loaded(schema: bytes) -> Schema:
+    return cast("Schema", without_dialects(orjson.loads(schema)))
 
 
 def _registry() -> Registry[Schema]:
@@ -139,24 +158,37 @@ def _check_references(reading: Reading, tree: Yaml, schema: Json) -> None:
 
 
 def _check_patterns(reading: Reading, tree: Yaml) -> None:
-    for pattern, place in _texts_at(tree, ("pattern",)):
+    for pattern, place in (*_texts_at(tree, ("pattern",)), *_keys_at(tree, "patternProperties")):
         try:
-            re.compile(pattern)
-        except re.error as error:
-            reading.faults.add(place, Code.SCHEMA_INVALID, f"{pattern!r} is no regular expression: {error}")
+            compile_pattern(pattern)
+        except PatternInvalid as error:
+            message = f"{pattern!r} is no regular expression that can be matched in linear time: {error}"
+            remedy = "write it without look-around, back references and large counts (RE2's syntax)"
+            reading.faults.add(place, Code.SCHEMA_INVALID, message, remedy)
+
+
+def _check_unevaluated(reading: Reading, tree: Yaml) -> None:
+    """Where both stand, jsonschema matches the patterns itself, and not in linear time."""
+    if not any(True for _ in _keys_at(tree, "patternProperties")):
+        return
+    for place in _places_of(tree, "unevaluatedProperties"):
+        message = "unevaluatedProperties and patternProperties cannot be used in one schema"
+        reading.faults.add(place, Code.SCHEMA_INVALID, message, "use additionalProperties instead")
 
 
 def _try_out(reading: Reading, tree: Yaml, schema: Json) -> None:
     """Meets what the meta-schema cannot see, such as references that go round in a circle, before a run does."""
     samples: tuple[Json, ...] = (None, 0, "a", ["a"], {"a": 0})
-    validator = Draft202012Validator(cast("Schema", schema), registry=_registry())
     try:
         for sample in samples:
-            list(validator.iter_errors(sample))
+            list(_validator(orjson.dumps(schema, option=orjson.OPT_SORT_KEYS), Budget()).iter_errors(sample))
+    except TooManySteps:
+        message = f"the schema asks for more than {MAX_STEPS:,} checks even on a small input"
+        reading.faults.add(tree.place, Code.SCHEMA_INVALID, message, "let alternatives not contain one another")
     except RecursionError:
         message = "a reference leads back to itself"
         reading.faults.add(tree.place, Code.SCHEMA_INVALID, message, "let it lead into properties or items")
-    except (Unresolvable, re.error) as error:
+    except (Unresolvable, TypeError) as error:  # TypeError: a number that JSON has no place for
         reading.faults.add(tree.place, Code.SCHEMA_INVALID, f"this schema cannot be used: {error}")
 
 
@@ -171,6 +203,31 @@ def _texts_at(tree: Yaml, keys: tuple[str, ...]) -> Iterator[tuple[str, Place]]:
         case YamlList(items=items):
             for item in items:
                 yield from _texts_at(item, keys)
+        case YamlScalar():
+            return
+
+
+def _keys_at(tree: Yaml, keyword: str) -> Iterator[tuple[str, Place]]:
+    """Yields the keys of the maps that stand behind a keyword, anywhere, and where what they hold stands."""
+    for value in _values_at(tree, keyword):
+        if isinstance(value, YamlMap):
+            yield from ((key, entry.place) for key, entry in value.entries.items())
+
+
+def _places_of(tree: Yaml, keyword: str) -> Iterator[Place]:
+    return (value.place for value in _values_at(tree, keyword))
+
+
+def _values_at(tree: Yaml, keyword: str) -> Iterator[Yaml]:
+    match tree:
+        case YamlMap(entries=entries):
+            for key, value in entries.items():
+                if key == keyword:
+                    yield value
+                yield from _values_at(value, keyword)
+        case YamlList(items=items):
+            for item in items:
+                yield from _values_at(item, keyword)
         case YamlScalar():
             return
 

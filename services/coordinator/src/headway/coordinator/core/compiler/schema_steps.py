@@ -1,8 +1,8 @@
 """A JSON Schema validator whose work is counted.
 
 Whoever starts a run chooses the input, whoever deploys a workflow chooses the schema, and the coordinator decides
-nothing else while it checks the one against the other. So every keyword costs steps from one budget, dear ones cost by
-the size of what they look at, and no keyword takes more than linear time.
+nothing else while it checks the one against the other. So every keyword costs steps from one budget, and those that
+look at much cost more.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,8 +18,12 @@ from jsonschema.validators import extend
 from headway.coordinator.core.plan import Json
 
 MAX_STEPS = 100_000
+_REFERENCE_STEPS = 5  # to look up where it leads
 _BYTES_A_STEP = 64  # of text that is matched, compared or shown
-_ENTRIES_A_STEP = 8  # of lists and maps in the schema that a keyword runs through
+_ENTRIES_A_STEP = 8  # of lists and maps that a keyword runs through
+_PAIRS_A_STEP = 512  # the same, where jsonschema looks for each entry among all of them
+_EACH_PAIR = frozenset({"unevaluatedItems", "unevaluatedProperties"})
+_EACH = frozenset({"items", "contains", "prefixItems", "propertyNames"}) | _EACH_PAIR
 _MAX_PATTERN_BYTES = 1_048_576  # what a compiled pattern and its automaton may occupy
 
 # jsonschema's validators and keyword functions are not typed beyond this.
@@ -160,11 +164,14 @@ def _matches(validator: Any, pattern: str, text: str) -> bool:
 def _counted(name: str, keyword: _Keyword) -> _Keyword:
     def count(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         budget: Budget = validator.format_checker
-        steps = 1
+        steps = _REFERENCE_STEPS if name in {"$ref", "$dynamicRef"} else 1
         if name in {"enum", "const"}:
             steps += len(orjson.dumps(value)) // _BYTES_A_STEP
         elif isinstance(value, (list, dict)):
             steps += len(cast("list[Json]", value)) // _ENTRIES_A_STEP
+        if name in _EACH and isinstance(instance, (list, dict)):
+            size = len(cast("list[Json]", instance))
+            steps += size // _ENTRIES_A_STEP + (size * size // _PAIRS_A_STEP if name in _EACH_PAIR else 0)
         budget.charge(steps)
         for error in keyword(validator, value, instance, schema) or ():
             if not error.relative_schema_path:  # made here, and its message may show all of the instance
