@@ -31,6 +31,7 @@ from headway.coordinator.core.plan import Json, Place
 MAX_BYTES = 1_048_576
 MAX_VALUES = 50_000  # keys, values and containers, aliases expanded
 MAX_DEPTH = 64
+_LONG_TAG = re.compile(r"(?:^|[\s\[{,])(![^\s]{1000})")
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
@@ -98,6 +99,11 @@ def load_yaml(source: Source, faults: Faults) -> Yaml | None:
     """Returns the one document of the source, or None when a fault leaves nothing to go on with."""
     if len(source.text.encode(errors="replace")) > MAX_BYTES:
         faults.add(_START, Code.TOO_LARGE, f"the file is larger than {MAX_BYTES} bytes")
+        return None
+    if tag := _LONG_TAG.search(source.text):  # the parser's time grows with the square of a tag's length
+        faults.add(
+            source.place(tag.start(1)), Code.YAML_TAG, "a tag of this length is no tag", "put the text in quotes"
+        )
         return None
     builder = _Builder(faults)
     try:
