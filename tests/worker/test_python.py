@@ -128,7 +128,9 @@ async def test_a_cancelled_task_kills_the_process_and_all_that_it_started(bench:
 
 
 @pytest.mark.parametrize("new_session", [False, True])
-async def test_code_is_done_when_its_process_is_and_what_it_started_is_killed(bench: Bench, new_session: bool) -> None:
+async def test_code_is_done_when_its_process_is_and_what_it_started_is_killed(
+    bench: Bench, *, new_session: bool
+) -> None:
     code = (
         "import subprocess, sys\n"
         "def run(input):\n"
@@ -152,7 +154,10 @@ async def test_code_that_forks_answers_once(bench: Bench) -> None:
     ("body", "message"),
     [
         ("raise ValueError('\\ud800\\0')", "\\ud800\ufffd"),
-        ("class E(ValueError):\n        def __str__(self): raise KeyError\n    E.__name__ = 'ValueError'; raise E", "KeyError"),
+        (
+            "class E(ValueError):\n        def __str__(self): raise KeyError\n    E.__name__ = 'ValueError'; raise E",
+            "KeyError",
+        ),
     ],
 )
 async def test_an_error_whose_text_is_hard_to_tell_is_reported_all_the_same(

@@ -7,33 +7,51 @@ Knows nothing of what it carries.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Generic, ParamSpec, TypeVar
+
+logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 
 MOST_ITEMS = 256
 """Items in one call: the limit of the contract."""
 MOST_BYTES = 8 * 1024 * 1024
 """Bytes in one call: half the message limit, so that framing never matters."""
+_PAUSE_AFTER_FAULT = 0.2
+"""Before the next batch, in seconds: a fault in every batch must not read and give up the whole queue at full speed."""
 
 
 class Batcher(Generic[Item]):
     """Hands queued items to `send`, in order, in batches; at most `in_flight` calls at a time.
 
-    `send` owns a batch: it retries, puts items back (`put_back`) or gives them up. It must not raise.
+    `send` owns a batch: it retries, puts items back (`put_back`) or gives them up. What it does with
+    one item it does in a `step`, so that a fault there fails that item alone; should it raise all the same, the whole
+    batch is given up. Nothing that one item holds ends the carrying.
     """
 
     def __init__(
         self,
         send: Callable[[list[Item]], Awaitable[None]],
         *,
+        give_up: Callable[[Item], None],
         size_of: Callable[[Item], int] | None = None,
         in_flight: int = 2,
     ) -> None:
-        """Make an idle batcher; `run` starts it."""
+        """Make an idle batcher; `run` starts it.
+
+        Args:
+            send: Carries a batch.
+            give_up: Told of each item that a fault in the worker itself has failed. May be told twice of the same.
+            size_of: Bytes of an item; without it, only the number of items limits a batch.
+            in_flight: How many calls at a time.
+        """
         self._send = send
+        self._give_up = give_up
         self._size_of = size_of
         self._in_flight = in_flight
         self._queue: deque[Item] = deque()
@@ -67,6 +85,23 @@ class Batcher(Generic[Item]):
             for _ in range(self._in_flight):
                 calls.create_task(self._carry())
 
+    def step(
+        self, item: Item, call: Callable[Arguments, Result], /, *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result | None:
+        """Do a step for one item; if it raises, that item is given up, and nothing else."""
+        try:
+            return call(*args, **kwargs)
+        except Exception:
+            logger.exception("a fault in the worker: one item is given up")
+            self._fail(item)
+            return None
+
+    def _fail(self, item: Item) -> None:
+        try:
+            self._give_up(item)
+        except Exception:
+            logger.exception("an item could not be given up")
+
     async def _carry(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
@@ -77,6 +112,11 @@ class Batcher(Generic[Item]):
             batch = self._take()
             try:
                 await self._send(batch)
+            except Exception:
+                logger.exception("a fault in the worker: a batch is given up", extra={"items": len(batch)})
+                for item in batch:
+                    self._fail(item)
+                await asyncio.sleep(_PAUSE_AFTER_FAULT)
             finally:
                 self._end(len(batch))
 

@@ -1,8 +1,8 @@
 """The built-in handler `headway.http`: one HTTP request, and the rule by which its answer counts.
 
-2xx is success, unless `expect` lists other statuses. 408, 425, 429, 5xx and failing to connect, write or read are
-retryable; every other status is final. A failure carries status and body, so that a failure edge can say
-`error.status == 409`.
+2xx is success, unless `expect` lists other statuses. 408, 425, 429, 5xx, failing to connect, write or read, and
+an answer that cannot be understood are retryable; every other status is final. A failure carries status and body, so
+that a failure edge can say `error.status == 409`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _KEYS = frozenset({"method", "url", "headers", "query", "body", "expect", "timeo
 _SERVER_ERROR = 500
 _HEADER_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")  # RFC 9110, 5.6.2: token
 _MOST_CONNECTIONS = 1000
+_CONNECT_TIMEOUT = 10.0
 
 
 class HttpStatus(Retryable):
@@ -40,7 +41,13 @@ class HttpUnreachable(Retryable):
 
 
 class HttpTimeout(Retryable):
-    """No answer in time."""
+    """No answer within the request's own time-out."""
+
+    timed_out = True
+
+
+class HttpError(Retryable):
+    """The answer cannot be understood."""
 
 
 class HttpInvalidRequest(Final):
@@ -48,7 +55,7 @@ class HttpInvalidRequest(Final):
 
 
 class HttpResponseTooLarge(Final):
-    """The answer's body is over the limit of 1 MiB."""
+    """The answer's body, or the whole answer as JSON, is over the limit of 1 MiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +88,7 @@ class HttpHandler:
         Args:
             request: `{method?, url, headers?, query?, body?, expect?, timeout?}`. `body`: text is sent as it is,
                 all else as JSON. `expect`: list of the statuses that are success, instead of 2xx. `timeout`: seconds
-                for the whole exchange; the lease's duration unless given.
+                for the whole exchange; unless given, it may take as long as the attempt may.
             context: Gives the idempotency key and the trace that are sent along.
 
         Returns:
@@ -91,10 +98,15 @@ class HttpHandler:
             TaskFailed: See the module's rule.
         """
         wanted = _parse(request, context)
-        timeout = wanted.timeout or context.lease.duration
-        answer = await self._exchange(wanted, timeout)
+        answer = await self._exchange(wanted)
         facts = {"status": answer.status, "headers": answer.headers, "body": answer.body}
         if answer.status in wanted.expect if wanted.expect else httpx.codes.is_success(answer.status):
+            if (size := len(orjson.dumps(facts))) > OUTPUT_LIMIT:
+                raise HttpResponseTooLarge(
+                    f"{wanted.method} {wanted.url}: status, headers and body have {size} bytes as JSON; "
+                    f"the limit is {OUTPUT_LIMIT}",
+                    details={"status": answer.status},
+                )
             return facts
         raise _unwanted(wanted, answer)
 
@@ -103,29 +115,43 @@ class HttpHandler:
         if self._client is not None:
             await self._client.aclose()
 
-    async def _exchange(self, wanted: _Request, timeout: float) -> _Answer:  # noqa: ASYNC109  httpx has one for each phase; this is the whole
+    async def _exchange(self, wanted: _Request) -> _Answer:
         client = self._open()
+        limit = asyncio.timeout(wanted.timeout)
         try:
             async with (
-                asyncio.timeout(timeout),
+                limit,
                 client.stream(wanted.method, _url(wanted), headers=wanted.headers, content=wanted.content) as response,
             ):
                 body = await _read(response)
                 return _Answer(
                     status=response.status_code, headers=dict(response.headers), body=_decode(response, body)
                 )
-        except (httpx.TimeoutException, TimeoutError):
-            raise HttpTimeout(f"{wanted.method} {wanted.url}: no answer within {timeout:g} s") from None
+        except TimeoutError as error:
+            if limit.expired():
+                raise HttpTimeout(f"{wanted.method} {wanted.url}: no answer within {wanted.timeout:g} s") from None
+            raise HttpUnreachable(f"{wanted.method} {wanted.url}: {type(error).__name__}: {error}") from None
+        except httpx.ConnectTimeout:
+            raise HttpUnreachable(
+                f"{wanted.method} {wanted.url}: no connection within {_CONNECT_TIMEOUT:g} s"
+            ) from None
         except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, ValueError) as error:
             raise HttpInvalidRequest(f"{wanted.method} {wanted.url}: {error}") from None
         except httpx.HTTPError as error:
             raise HttpUnreachable(f"{wanted.method} {wanted.url}: {type(error).__name__}: {error}") from None
+        except TaskFailed:
+            raise
+        except Exception as error:  # noqa: BLE001  httpx lets some errors through of what it is built on
+            raise HttpError(
+                f"{wanted.method} {wanted.url}: the exchange failed: {type(error).__name__}: {error}"
+            ) from None
 
     def _open(self) -> httpx.AsyncClient:
         if self._client is None:
             limits = httpx.Limits(max_connections=_MOST_CONNECTIONS, max_keepalive_connections=100)
             # Redirects are not followed: a 3xx is an answer like any other, and following would carry secrets along.
-            self._client = httpx.AsyncClient(timeout=None, limits=limits, follow_redirects=False)  # noqa: S113  timed as a whole
+            timeout = httpx.Timeout(None, connect=_CONNECT_TIMEOUT)  # the exchange is timed as a whole
+            self._client = httpx.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False)
         return self._client
 
 
@@ -153,14 +179,29 @@ async def _read(response: httpx.Response) -> bytes:
 
 
 def _decode(response: httpx.Response, body: bytes) -> object:
+    """Return what the body says.
+
+    Raises:
+        HttpError: It is in a charset that nobody here knows.
+    """
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if body and (kind == "application/json" or kind.endswith("+json")):
         try:
             return orjson.loads(body)
         except orjson.JSONDecodeError:
             pass  # it says JSON and is not: text tells more than a failure
-    # PostgreSQL cannot hold a NUL.
-    return body.decode(response.charset_encoding or "utf-8", "replace").replace("\0", "\ufffd") if body else None
+    if not body:
+        return None
+    charset = response.charset_encoding or "utf-8"
+    try:
+        text = body.decode(charset, "replace")
+    except (LookupError, ValueError):
+        raise HttpError(
+            f"{response.request.method} {response.request.url}: the body cannot be read in its charset {charset!r}",
+            details={"status": response.status_code},
+        ) from None
+    # PostgreSQL cannot hold a NUL, and JSON no lone surrogate (some charsets can spell one).
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 def _unwanted(wanted: _Request, answer: _Answer) -> TaskFailed:
@@ -189,15 +230,19 @@ def _parse(request: Any, context: Context) -> _Request:
     if not isinstance(method, str) or method.upper() not in _METHODS:
         raise HttpInvalidRequest(f"method is {method!r}; it must be one of {', '.join(sorted(_METHODS))}")
     url = fields.get("url")
-    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+    if not isinstance(url, str) or not url.lower().startswith(("http://", "https://")):
         raise HttpInvalidRequest(f"url is {url!r}; it must begin with http:// or https://")
     headers = _headers(fields.get("headers"), context)
+    content = _content(fields.get("body"), headers)
+    length = headers.get("content-length")
+    if length is not None and length != str(len(content or b"")):
+        raise HttpInvalidRequest(f"header content-length is {length}, and the body has {len(content or b'')} bytes")
     return _Request(
         method=method.upper(),
         url=url,
         headers=headers,
         query=_query(fields.get("query")),
-        content=_content(fields.get("body"), headers),
+        content=content,
         expect=_expect(fields.get("expect")),
         timeout=_timeout(fields.get("timeout")),
     )

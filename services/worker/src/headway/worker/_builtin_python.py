@@ -29,6 +29,9 @@ PYTHON_QUEUE = "python"
 
 _CHILD = Path(__file__).with_name("_python_child.py")
 _MIB = 1024 * 1024
+_POLL = 0.05
+_MOST_SWEEPS = 10
+"""Looks for what code left behind: each may meet what was being started during the one before."""
 _SLACK = 64 * 1024
 """Room for what is around an output in the child's answer."""
 
@@ -43,6 +46,8 @@ class PythonLimit(Final):
 
 class PythonTimeout(Retryable):
     """The code did not end in time."""
+
+    timed_out = True
 
 
 class PythonDied(Retryable):
@@ -100,12 +105,12 @@ async def _run(code: str, given: object, limits: PythonLimits, folder: str) -> o
     with _start(orjson.dumps(request), folder) as child:
         try:
             async with asyncio.timeout(limits.wall):
-                answer, printed = await _read(child)
-                await asyncio.to_thread(child.wait)
+                answer, printed = await _read(child, folder)
         except TimeoutError:
             raise PythonTimeout(f"the code did not end within {limits.wall} s", details={"limit": "wall"}) from None
-        finally:
-            await _kill(child)
+        except BaseException:
+            await _kill(child, folder)
+            raise
     return _outcome(child.returncode, answer, printed, limits)
 
 
@@ -130,53 +135,101 @@ def _start(request: bytes, folder: str) -> subprocess.Popen[bytes]:
         )
 
 
-async def _read(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """What the child writes to stdout and to stderr, until it has closed both."""
+async def _read(child: subprocess.Popen[bytes], folder: str) -> tuple[bytes, bytes]:
+    """What the child writes to stdout and to stderr, until it has ended: what it started may hold both for longer."""
     if child.stdout is None or child.stderr is None:
         raise PythonDied("the process has no pipes")
     async with asyncio.TaskGroup() as group:
-        answer = group.create_task(_first(child.stdout, OUTPUT_LIMIT * 2 + _SLACK))
-        printed = group.create_task(_last(child.stderr, TRACE_LIMIT))
+        ended = asyncio.Event()
+        answer = group.create_task(_first(_chunks(child.stdout, ended), OUTPUT_LIMIT * 2 + _SLACK))
+        printed = group.create_task(_last(_chunks(child.stderr, ended), TRACE_LIMIT))
+        await _ended(child)
+        await _kill(child, folder)  # first, so that nobody goes on writing
+        ended.set()
     return answer.result(), printed.result()
 
 
-async def _chunks(pipe: IO[bytes]) -> AsyncGenerator[bytes]:
-    """Read a pipe to its end, on the event loop; closing it stays with its owner."""
+async def _ended(child: subprocess.Popen[bytes]) -> None:
+    """Wait for the child's own end, without a thread."""
+    if not hasattr(os, "pidfd_open"):  # macOS
+        while child.poll() is None:  # noqa: ASYNC110  there is nothing to wait on
+            await asyncio.sleep(_POLL)
+        return
+    loop, gone, descriptor = asyncio.get_running_loop(), asyncio.Event(), os.pidfd_open(child.pid)
+    loop.add_reader(descriptor, gone.set)
+    try:
+        await gone.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+
+
+async def _chunks(pipe: IO[bytes], ended: asyncio.Event) -> AsyncGenerator[bytes]:
+    """Read a pipe to its end, or until `ended` is set and it is empty; closing it stays with its owner."""
     loop, readable, descriptor = asyncio.get_running_loop(), asyncio.Event(), pipe.fileno()
     os.set_blocking(descriptor, False)
     loop.add_reader(descriptor, readable.set)
+    waker = asyncio.create_task(_pass_on(ended, readable))
     try:
         while True:
             await readable.wait()
             readable.clear()
+            last = ended.is_set()
             with contextlib.suppress(BlockingIOError):
-                if not (chunk := os.read(descriptor, _SLACK)):
-                    return
-                yield chunk
+                while chunk := os.read(descriptor, _SLACK):
+                    yield chunk
+                last = True
+            if last:
+                return
     finally:
+        waker.cancel()
         loop.remove_reader(descriptor)
 
 
-async def _first(pipe: IO[bytes], most: int) -> bytes:
+async def _pass_on(cause: asyncio.Event, effect: asyncio.Event) -> None:
+    await cause.wait()
+    effect.set()
+
+
+async def _first(chunks: AsyncGenerator[bytes], most: int) -> bytes:
     """Read to the end; keep up to `most` bytes and one more, as a sign that there was more."""
     kept = bytearray()
-    async for chunk in _chunks(pipe):
+    async for chunk in chunks:
         kept += chunk[: most + 1 - len(kept)]
     return bytes(kept)
 
 
-async def _last(pipe: IO[bytes], most: int) -> bytes:
+async def _last(chunks: AsyncGenerator[bytes], most: int) -> bytes:
     kept = b""
-    async for chunk in _chunks(pipe):
+    async for chunk in chunks:
         kept = (kept + chunk)[-most:]
     return kept
 
 
-async def _kill(child: subprocess.Popen[bytes]) -> None:
+async def _kill(child: subprocess.Popen[bytes], folder: str) -> None:
     """Kill the child and all that it started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
+    await asyncio.to_thread(_kill_strays, folder)
     await asyncio.to_thread(child.wait)
+
+
+def _kill_strays(folder: str) -> None:
+    """Kill what left the group for a session of its own: its environment still names the folder made for this code.
+
+    Where there is no /proc, and for code that hides on purpose, the group is all that is killed.
+    """
+    mark = b"\0HOME=" + os.fsencode(folder) + b"\0"
+    for _ in range(_MOST_SWEEPS):
+        found = False
+        for environment in Path("/proc").glob("[0-9]*/environ"):
+            # Not ours to look at, or gone.
+            with contextlib.suppress(OSError):
+                if mark in b"\0" + environment.read_bytes() + b"\0":
+                    os.kill(int(environment.parent.name), signal.SIGKILL)
+                    found = True
+        if not found:
+            return
 
 
 def _outcome(status: int, answer: bytes, printed: bytes, limits: PythonLimits) -> object:

@@ -16,10 +16,12 @@ class TaskFailed(Exception):
         message: For people.
         details: JSON object of further facts: `error.<key>` after a failure edge. At most 16 KiB as JSON.
         final: True when retrying cannot help.
+        timed_out: True when the failure is a time-out: edges for `timeout` take it.
         trace: Stack trace to report instead of this exception's own, when the failure happened elsewhere.
     """
 
     final: bool = False
+    timed_out: bool = False
     trace: str = ""
 
     def __init__(self, message: str, *, type: str | None = None, details: Mapping[str, object] | None = None) -> None:  # noqa: A002  the word of the contract

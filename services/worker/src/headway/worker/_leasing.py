@@ -53,32 +53,32 @@ class Leasing:
         self._drain = drain
         self._loop = asyncio.get_running_loop()
         self._pauses = Pauses()
-        self.batcher: Batcher[Delivery] = Batcher(self._send)
+        self.batcher: Batcher[Delivery] = Batcher(self._send, give_up=ledger.let_go)
 
     def ask(self, delivery: Delivery) -> None:
         """Queue a delivery for the next call."""
         self.batcher.put(delivery)
 
     async def _send(self, batch: list[Delivery]) -> None:
-        items = [
-            tasks_pb2.LeaseItem(
-                task_id=delivery.message.task_id,
-                attempt=delivery.message.attempt,
-                grant_key=delivery.grant_key,
-                traceparent=delivery.message.trace,
-            )
-            for delivery in batch
-        ]
+        asked: list[Delivery] = []
+        items: list[tasks_pb2.LeaseItem] = []
+        for delivery in batch:
+            item = self.batcher.step(delivery, _item, delivery)
+            if item is not None:
+                asked.append(delivery)
+                items.append(item)
+        if not items:
+            return
         sent_at = time.monotonic()
         try:
             results = await self._coordinator.lease(items)
         except CallFailed as error:
-            await self._failed(batch, error)
+            await self._failed(asked, error)
             return
         self._pauses.reset()
-        for delivery, result in zip(batch, results, strict=False):
-            self._answered(delivery, result, sent_at)
-        for delivery in batch[len(results) :]:
+        for delivery, result in zip(asked, results, strict=False):
+            self.batcher.step(delivery, self._answered, delivery, result, sent_at)
+        for delivery in asked[len(results) :]:
             self._ask_later(delivery)
 
     async def _failed(self, batch: list[Delivery], error: CallFailed) -> None:
@@ -117,3 +117,12 @@ class Leasing:
         if delivery.busy is None:
             delivery.busy = Pauses(BUSY)
         self._loop.call_later(delivery.busy.next(), self.ask, delivery)
+
+
+def _item(delivery: Delivery) -> tasks_pb2.LeaseItem:
+    return tasks_pb2.LeaseItem(
+        task_id=delivery.message.task_id,
+        attempt=delivery.message.attempt,
+        grant_key=delivery.grant_key,
+        traceparent=delivery.message.trace,
+    )

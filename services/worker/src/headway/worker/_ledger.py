@@ -38,7 +38,9 @@ class Ledger:
         self._empty = asyncio.Event()
         self._empty.set()
         self._pauses = Pauses()
-        self.acknowledgements: Batcher[Message | MalformedMessage] = Batcher(self._acknowledge, in_flight=1)
+        self.acknowledgements: Batcher[Message | MalformedMessage] = Batcher(
+            self._acknowledge, give_up=self._not_acknowledged, in_flight=1
+        )
 
     @property
     def free(self) -> int:
@@ -95,7 +97,7 @@ class Ledger:
 
     def drop(self, fault: MalformedMessage) -> None:
         """Acknowledge what is no dispatch message."""
-        logger.error("dropped an entry that is no dispatch message", extra={"fault": str(fault)})
+        logger.warning("dropped an entry that is no dispatch message", extra={"fault": str(fault)})
         self.acknowledgements.put(fault)
 
     def _leave(self, delivery: Delivery) -> None:
@@ -105,6 +107,9 @@ class Ledger:
         self._changed.set()
         if not self._active:
             self._empty.set()
+
+    def _not_acknowledged(self, entry: Message | MalformedMessage) -> None:
+        logger.error("acknowledging given up; the message stays", extra={"message_id": entry.message_id.decode()})
 
     async def _acknowledge(self, batch: list[Message | MalformedMessage]) -> None:
         try:

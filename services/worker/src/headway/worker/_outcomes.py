@@ -40,6 +40,14 @@ def succeeded(output: object) -> tasks_pb2.Succeeded:
 
 def failed(error: BaseException) -> tasks_pb2.Failed:
     """Return the report of a handler that raised `error`."""
+    try:
+        return _failed(error)
+    except Exception as fault:  # noqa: BLE001  a failure with odd fields of its own is a failure all the same
+        message = f"(the error's fields could not be read: {type(fault).__name__})"
+        return failure(type_name=type(error).__name__, message=message)
+
+
+def _failed(error: BaseException) -> tasks_pb2.Failed:
     if isinstance(error, TaskFailed):
         return failure(
             type_name=error.type,
@@ -47,6 +55,7 @@ def failed(error: BaseException) -> tasks_pb2.Failed:
             trace=error.trace or ("" if _is_our_own(error.__traceback__) else format_trace(error)),
             details=error.details,
             final=error.final,
+            timed_out=error.timed_out,
         )
     return failure(type_name=type(error).__name__, message=_text_of(error), trace=format_trace(error))
 
@@ -58,10 +67,11 @@ def failure(
     trace: str = "",
     details: Mapping[str, object] | None = None,
     final: bool = False,
+    timed_out: bool = False,
 ) -> tasks_pb2.Failed:
     """Return the report of a failure; texts are cut to their limits, details that do not fit are replaced by why."""
     return tasks_pb2.Failed(
-        failure_class=tasks_pb2.FAILURE_CLASS_EXEC_FAILED,
+        failure_class=tasks_pb2.FAILURE_CLASS_TIMEOUT if timed_out else tasks_pb2.FAILURE_CLASS_EXEC_FAILED,
         type=_clean(type_name, keep_end=False),
         message=_clean(message, keep_end=False),
         trace=_clean(trace, keep_end=True),
@@ -93,7 +103,7 @@ def format_trace(error: BaseException) -> str:
     frames = _without_own_frames(error.__traceback__)
     try:
         return "".join(traceback.TracebackException(type(error), error, frames).format())
-    except Exception as fault:  # noqa: BLE001  an error whose own __str__ fails must not hide that the task failed
+    except BaseException as fault:  # noqa: BLE001  an error whose own __str__ fails must not hide that the task failed
         return f"{type(error).__name__} (its trace could not be made: {type(fault).__name__})"
 
 
@@ -119,7 +129,7 @@ _OWN = {"headway.worker._running", "concurrent.futures.thread", "headway.worker.
 def _text_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as fault:  # noqa: BLE001  as above
+    except BaseException as fault:  # noqa: BLE001  as above
         return f"(the error's text could not be made: {type(fault).__name__})"
 
 

@@ -32,7 +32,7 @@ class Reporting:
         self._ledger = ledger
         self._drain = drain
         self._pauses = Pauses()
-        self.batcher: Batcher[Delivery] = Batcher(self._send, size_of=_size)
+        self.batcher: Batcher[Delivery] = Batcher(self._send, give_up=ledger.let_go, size_of=_size)
 
     def report(self, delivery: Delivery, item: tasks_pb2.ReportItem) -> None:
         """Queue a report for the next call."""
@@ -60,7 +60,7 @@ class Reporting:
             return
         self._pauses.reset()
         for delivery, result in zip(held, results, strict=False):
-            self._answered(delivery, result)
+            self.batcher.step(delivery, self._answered, delivery, result)
         if len(results) < len(held):
             await pause(self._pauses.next(), self._drain)
             self.batcher.put_back(held[len(results) :])

@@ -30,11 +30,20 @@ class Runner:
         *,
         threads: DaemonThreads,
         ended: Callable[[Delivery, tasks_pb2.ReportItem], None],
+        give_up: Callable[[Delivery], None],
     ) -> None:
-        """Make a runner on the running event loop."""
+        """Make a runner on the running event loop.
+
+        Args:
+            registry: The handlers.
+            threads: Where plain functions run.
+            ended: Called once a handler has ended, with what to report.
+            give_up: Called when `ended` itself fails: whatever happens, the lease must not be renewed for ever.
+        """
         self._registry = registry
         self._threads = threads
         self._ended = ended
+        self._give_up = give_up
         self._spans = HandlerSpans()
         self._loop = asyncio.get_running_loop()
 
@@ -43,7 +52,7 @@ class Runner:
         handler = self._registry.find(grant.handler)
         if handler is None:
             report = _report(delivery, grant.traceparent, _outcomes.unknown_handler(grant.handler))
-            self._loop.call_soon(self._ended, delivery, report)
+            self._loop.call_soon(self._end, delivery, report)
             return
         task = self._loop.create_task(self._run(handler, delivery, grant, lease))
         delivery.handler_task = task
@@ -61,9 +70,18 @@ class Runner:
         delivery.handler_task = None
         if task.cancelled():  # before its first step
             report = _report(delivery, grant.traceparent, _ended_by(asyncio.CancelledError(), lease))
+        elif (error := task.exception()) is not None:  # a fault of the runner's own
+            report = _report(delivery, grant.traceparent, _outcomes.failed(error))
         else:
             report = task.result()
-        self._ended(delivery, report)
+        self._end(delivery, report)
+
+    def _end(self, delivery: Delivery, report: tasks_pb2.ReportItem) -> None:
+        try:
+            self._ended(delivery, report)
+        except Exception:
+            logger.exception("a fault in the worker: an outcome is given up", extra=delivery.facts())
+            self._give_up(delivery)
 
     async def _run(
         self, handler: Handler, delivery: Delivery, grant: tasks_pb2.Grant, lease: Lease
@@ -88,9 +106,9 @@ class Runner:
                 return _outcomes.succeeded(await handler.function(*arguments))
             output, error = await self._in_thread(delivery, handler, arguments)
             return _outcomes.succeeded(output) if error is None else _ended_by(error, lease)
-        except GeneratorExit:  # the event loop is being closed
-            raise
-        except BaseException as error:  # noqa: BLE001  even SystemExit: a handler may not end its worker
+        # Even SystemExit: a handler may not end its worker. And GeneratorExit: should it mean that the event loop is
+        # being closed, this ends without another await, as it must.
+        except BaseException as error:  # noqa: BLE001
             return _ended_by(error, lease)
 
     async def _in_thread(

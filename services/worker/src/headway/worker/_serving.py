@@ -72,7 +72,7 @@ class Serving:
             events=RenewalEvents(cancel=self._on_cancel, lost=self._on_lost, renewed=self._on_renewed),
         )
         self._ledger = Ledger(slots=settings.concurrency, streams=self._streams, renewals=self._renewals, drain=drain)
-        self._runner = Runner(registry, threads=self._threads, ended=self._handler_ended)
+        self._runner = Runner(registry, threads=self._threads, ended=self._handler_ended, give_up=self._ledger.let_go)
         self._leasing = Leasing(self._coordinator, self._ledger, granted=self._granted, drain=drain)
         self._reporting = Reporting(self._coordinator, self._ledger, drain=drain)
 
@@ -208,6 +208,8 @@ class Serving:
         except QueueUnreachable as error:
             logger.warning("could not look for messages cut off", extra={"fault": str(error)})
             return
+        for fault in entries.malformed:
+            self._ledger.drop(fault)
         for message in entries.messages:
             self._leasing.ask(self._ledger.take(message))
 

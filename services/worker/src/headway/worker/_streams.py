@@ -29,6 +29,11 @@ _MOST_SWEEPS = 100
 _CONNECT_TIMEOUT = 5.0
 _ANSWER_TIMEOUT = 10.0
 
+_MOST_TEXT = 1000
+"""Longest task id and trace, in bytes."""
+_MOST_ATTEMPT = 2**63 - 1
+_MOST_DIGITS = len(str(_MOST_ATTEMPT))
+
 _Entry = tuple[str, bytes]
 _Item = tuple[bytes, dict[bytes, bytes] | None]
 
@@ -288,13 +293,38 @@ class Streams:
 
 
 def _parse(stream: str, message_id: bytes, fields: dict[bytes, bytes]) -> Message:
+    """Check every field here: whatever does not fit the contract's types would break the whole call that carries it.
+
+    Raises:
+        MalformedMessage: It is no dispatch message.
+    """
     try:
         return Message(
             stream=stream,
             message_id=message_id,
-            task_id=fields[b"task_id"].decode(),
-            attempt=int(fields[b"attempt"]),
-            trace=fields.get(b"trace", b"").decode(),
+            task_id=_text(fields, b"task_id", least=1),
+            attempt=_attempt(fields.get(b"attempt", b"")),
+            trace=_text(fields, b"trace", least=0),
         )
-    except (KeyError, ValueError) as fault:
-        raise MalformedMessage(stream, message_id, f"{type(fault).__name__}: {fault}") from None
+    except ValueError as fault:
+        raise MalformedMessage(stream, message_id, str(fault)) from None
+
+
+def _text(fields: dict[bytes, bytes], name: bytes, *, least: int) -> str:
+    value = fields.get(name, b"")
+    if not least <= len(value) <= _MOST_TEXT:
+        message = f"{name.decode()} has {len(value)} bytes; it must have {least} to {_MOST_TEXT}"
+        raise ValueError(message)
+    try:
+        return value.decode()
+    except UnicodeDecodeError as fault:
+        message = f"{name.decode()} is not UTF-8: {fault.reason}"
+        raise ValueError(message) from None
+
+
+def _attempt(value: bytes) -> int:
+    # isdigit: int() would take signs, spaces and underscores too.
+    if not value.isdigit() or len(value) > _MOST_DIGITS or not 1 <= int(value) <= _MOST_ATTEMPT:
+        message = f"attempt is {value[: _MOST_DIGITS + 1]!r}; it must be a whole number from 1 to {_MOST_ATTEMPT}"
+        raise ValueError(message)
+    return int(value)
