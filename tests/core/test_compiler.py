@@ -457,3 +457,14 @@ def test_the_page_of_the_language_is_fresh() -> None:
     page = (DOCS / "language.md").read_text(encoding="utf-8")
 
     assert reference.fill(page) == page, "make docs"
+
+
+def test_a_requests_own_timeout_reaches_the_handler_in_seconds() -> None:
+    source = 'workflow: w\nnodes: {a: {type: http, request: {url: "http://h", timeout: 1500ms}}}\n'
+
+    plan = compile_workflow(source).plan
+
+    assert plan is not None
+    request = plan.nodes["a"].input
+    assert isinstance(request, Literal)
+    assert request.value == {"method": "GET", "url": "http://h", "timeout": 1.5}

@@ -158,6 +158,7 @@ REQUEST = (
         most=599,
     ),
     Field(name="body", kind=Kind.TEMPLATE, doc="Sent as JSON; a text is sent as it is.", default="none"),
+    _duration("timeout", "How long to wait for the answer.", default="as long as the attempt may last"),
 )
 
 RETRY = (

@@ -157,6 +157,9 @@ def _read_request(reading: Reading, tree: YamlMap) -> Template:
     statuses = entries.integers("expect")
     if statuses is not None:
         members["expect"] = Literal(value=[*statuses])
+    timeout_ms = entries.duration("timeout")
+    if timeout_ms is not None:
+        members["timeout"] = Literal(value=timeout_ms / 1_000)  # the handler counts in seconds
     return object_of(members)
 
 
