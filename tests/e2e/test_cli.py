@@ -237,7 +237,7 @@ async def test_a_key_names_one_run_and_refuses_another_request(headway: Headway)
 
     assert (first["existed"], again["existed"]) == (False, True)
     assert again["run_id"] == first["run_id"]
-    assert "Key 'k' was used for another start" in refused
+    assert "The key or request id 'k' was used for another request" in refused
 
 
 async def test_a_run_that_is_not_there_is_named(headway: Headway) -> None:
