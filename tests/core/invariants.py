@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import orjson
+from msgspec.structs import replace
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.actions import Action

@@ -16,7 +16,8 @@ CORE = Path(headway.coordinator.core.__file__).parent
 # What the core is built on may itself import what the core may not; it is imported before the wall goes up.
 SCRIPT = """
 import builtins, importlib.abc, os, sys
-import cel_expr_python, dataclasses, datetime, enum, functools, jsonschema, orjson, re, re2, ruamel.yaml, typing
+import cel_expr_python, copy, dataclasses, datetime, enum, functools, jsonschema, msgspec, orjson, re, re2, ruamel.yaml
+import typing
 
 BLOCKED = {"asyncio", "asyncpg", "concurrent", "google", "grpc", "http", "httpx", "importlib", "logging",
            "multiprocessing", "opentelemetry", "os", "pathlib", "random", "redis", "secrets", "select", "selectors",

@@ -35,7 +35,7 @@ class Wall(importlib.abc.MetaPathFinder):
         return None
 
 # Third-party packages that the core is built on may use what it itself may not.
-import cel_expr_python, jsonschema, orjson, re2, ruamel.yaml
+import cel_expr_python, jsonschema, msgspec, orjson, re2, ruamel.yaml
 for name in list(sys.modules):
     if any(name == blocked or name.startswith(blocked + ".") for blocked in BLOCKED):
         del sys.modules[name]

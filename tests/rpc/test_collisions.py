@@ -1,7 +1,7 @@
 """Two that want the same row at the same instant. Each order is staged with locks, so that each is tested every time.
 
-`hold("tasks")` stops a Lease or a Renew between locking its row and writing it; `hold("run_events")` stops a decision
-after it has written its tasks and before it commits.
+`stall("tasks")` stops a Lease or a Renew when it has locked its row and not yet written it; `hold("run_events")` stops
+a decision after it has written its tasks and before it commits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def again(dispatch: Dispatch) -> Dispatch:
 @asynccontextmanager
 async def running(call: Coroutine[Any, Any, T], world: World, *, table: str) -> AsyncIterator[asyncio.Task[T]]:
     """A call that is stopped within its transaction while the block runs."""
-    async with world.hold(table):
+    async with world.stall(table) if table == "tasks" else world.hold(table):
         task = asyncio.ensure_future(call)
         await world.until_blocked()
         yield task

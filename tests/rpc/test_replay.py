@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from headway.api.tasks.v1 import tasks_pb2
 from headway.coordinator.core.actions import Action, BufferSignal, StorePayload
@@ -17,7 +17,7 @@ from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan_codec import decode_plan
 from headway.coordinator.core.replay import HistoryBroken, Recorded, replay
 from headway.coordinator.core.state import State
-from headway.coordinator.store.loading import Held, load, lock_runs
+from headway.coordinator.store.loading import Held, load, lock_steps
 from tests.rpc.world import EVENT, JOIN, SLEEP, SWITCH, TWO, Dispatch, World
 
 FLAKY = (
@@ -157,12 +157,12 @@ async def stored(world: World, run_id: str) -> tuple[Graph, State, dict[tuple[st
     uuid = UUID(run_id)
     bucket = uuid.bytes[-1]
     async with world.database.transaction():
-        run = (await lock_runs(world.database, bucket, [uuid], wait=True))[0][uuid]
+        run, _ = (await lock_steps(world.database, bucket, {uuid: []}, wait=True)).held[uuid]
         plan = await world.one(
             "SELECT plan FROM definitions WHERE workflow = $1 AND version = $2", run.workflow, run.version
         )
         graph = Graph(decode_plan(orjson.loads(plan)))
-        held = Held(uuid, State(graph=graph, run=run), run.seq)
+        held = Held(uuid, State(graph=graph, run=run), run)
         attempts = await world.database.fetch("SELECT path, attempt FROM attempts WHERE run_id = $1", uuid)
         names = await world.database.fetch("SELECT DISTINCT name FROM signals WHERE run_id = $1", uuid)
         keys = [("attempt", r["path"], r["attempt"]) for r in attempts] + [("signals", r["name"]) for r in names]

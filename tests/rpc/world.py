@@ -71,7 +71,9 @@ SLEEP = "workflow: sleeping\ndeadline: 2h\nnodes:\n  nap: {type: wait, duration:
 SWEEP = "workflow: swept\nnodes:\n  work: {type: call, handler: h.work, queue: slow}\n"
 
 EMPTY = """
-DELETE FROM runs; DELETE FROM outbox; DELETE FROM start_keys; DELETE FROM definitions;
+DELETE FROM runs; DELETE FROM outputs; DELETE FROM tasks; DELETE FROM attempts; DELETE FROM tokens;
+DELETE FROM run_events; DELETE FROM outbox; DELETE FROM timers; DELETE FROM signals; DELETE FROM requests;
+DELETE FROM stale_reports; DELETE FROM start_keys; DELETE FROM definitions;
 DELETE FROM buckets WHERE bucket > 1; UPDATE settings SET value = '2';
 """
 
@@ -339,6 +341,20 @@ class World:
         """While the block runs, no transaction gets past its first write to a table; locking its rows still works."""
         async with self.locked(f"LOCK TABLE {table} IN SHARE MODE"):
             yield
+
+    @asynccontextmanager
+    async def stall(self, table: str) -> AsyncIterator[None]:
+        """While the block runs, no statement gets past its first change of a row of a table; it has locked the row."""
+        await self.database.execute(
+            "CREATE FUNCTION stalled() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NEW; END $$;"
+            f"CREATE TRIGGER stalled BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION stalled()"
+        )
+        try:
+            async with self.locked("SELECT pg_advisory_xact_lock(1)"):
+                yield
+        finally:
+            await self.database.execute(f"DROP TRIGGER stalled ON {table}; DROP FUNCTION stalled")
 
     @asynccontextmanager
     async def locked(self, statement: str, *arguments: Any) -> AsyncIterator[None]:

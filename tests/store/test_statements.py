@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_type_hints
 from uuid import UUID
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
 
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import FailureClass
 from headway.coordinator.core.rows import AttemptRow, RunRow, SignalRow, TaskRow, TokenRow
 from headway.coordinator.core.state import Changes, Key, State
-from headway.coordinator.store.loading import Held, load, lock_runs, task_row
-from headway.coordinator.store.saving import EventRecord, Saving, save
+from headway.coordinator.store.changes import EventRecord, Saving
+from headway.coordinator.store.loading import Held, load, lock_steps, task_row
+from headway.coordinator.store.saving import save
 from headway.coordinator.store.statements import SQL
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -124,15 +125,15 @@ def all_changes() -> Changes:
 
 
 async def stored(connection: asyncpg.Connection[asyncpg.Record], changes: Changes) -> None:
-    saving = Saving(Held(RUN_ID, State(graph=GRAPH), None), changes, [EVENT])
+    saving = Saving(Held(RUN_ID, State(graph=GRAPH)), changes, [EVENT])
     async with connection.transaction():
         await save(connection, 0, [saving], NOW)
 
 
 async def loaded(connection: asyncpg.Connection[asyncpg.Record], *keys: Key) -> State:
     async with connection.transaction():
-        run = (await lock_runs(connection, 0, [RUN_ID], wait=False))[0][RUN_ID]
-        held = Held(RUN_ID, State(graph=GRAPH, run=run), run.seq)
+        run, _ = (await lock_steps(connection, 0, {RUN_ID: []}, wait=False)).held[RUN_ID]
+        held = Held(RUN_ID, State(graph=GRAPH, run=run), run)
         await load(connection, 0, {RUN_ID: held}, {RUN_ID: keys})
     return held.state
 
@@ -163,7 +164,7 @@ async def test_statements_that_lock_tasks_give_every_column_in_the_order_of_the_
     )
 
     assert {record["attname"] for record in table} == {*columns, "bucket"}
-    assert {field.name for field in fields(TaskRow)} - {"input"} == {*columns} - {
+    assert set(TaskRow.__struct_fields__) - {"input"} == {*columns} - {
         "run_id",
         "input_path",
         "input_attempt",
@@ -172,24 +173,24 @@ async def test_statements_that_lock_tasks_give_every_column_in_the_order_of_the_
     assert columns == [attribute.name for attribute in (await database.prepare(SQL["lock_tasks"])).get_attributes()]
 
 
-@pytest.mark.parametrize("name", ["lock_runs", "lock_runs_waiting"])
-async def test_statements_that_lock_runs_give_what_the_row_has(
-    name: str, database: asyncpg.Connection[asyncpg.Record]
-) -> None:
-    prepared = await database.prepare(SQL[name])
+async def test_lock_steps_gives_what_the_rows_have_in_their_order(database: asyncpg.Connection[asyncpg.Record]) -> None:
+    prepared = await database.prepare(SQL["lock_steps"])
+    of_tasks = [attribute.name for attribute in (await database.prepare(SQL["lock_tasks"])).get_attributes()]
 
-    columns = {attribute.name for attribute in prepared.get_attributes()}
+    columns = [attribute.name for attribute in prepared.get_attributes()]
 
-    assert columns - {"now"} == {field.name for field in fields(RunRow)} | {"run_id"}
+    assert columns[:3] == ["run_id", "is_there", "now"]
+    assert tuple(columns[3:25]) == RunRow.__struct_fields__
+    assert columns[25:] == of_tasks[1:]
 
 
 @pytest.mark.parametrize("row", [RUN, TASK], ids=["run", "task"])
 def test_the_sample_rows_tell_every_column_from_every_other(row: RunRow | TaskRow) -> None:
     hints = get_type_hints(type(row))
     values = [
-        (str(hints[field.name]).removesuffix(" | None"), str(getattr(row, field.name)))
-        for field in fields(row)
-        if hints[field.name] is not bool and getattr(row, field.name) is not None
+        (str(hints[name]).removesuffix(" | None"), str(getattr(row, name)))
+        for name in row.__struct_fields__
+        if hints[name] is not bool and getattr(row, name) is not None
     ]
 
     assert len(values) == len(set(values))
@@ -236,8 +237,8 @@ async def test_what_is_saved_as_changed_is_loaded_as_it_was(database: asyncpg.Co
     await stored(database, Changes(run=bare_run, tasks={"step": bare_task}))
 
     async with database.transaction():
-        run = (await lock_runs(database, 0, [RUN_ID], wait=True))[0][RUN_ID]
-        held = Held(RUN_ID, State(graph=GRAPH, run=run), run.seq)
+        run, _ = (await lock_steps(database, 0, {RUN_ID: []}, wait=True)).held[RUN_ID]
+        held = Held(RUN_ID, State(graph=GRAPH, run=run), run)
         await load(database, 0, {RUN_ID: held}, {RUN_ID: [("task", "step")]})
         changes = Changes(run=RUN, tasks={"step": TASK})
         await save(database, 0, [Saving(held, changes, [replace(EVENT, seq=6)])], NOW)
@@ -275,6 +276,6 @@ async def test_task_row_reads_the_record_by_position_as_its_names_say(
 
     (record,) = await database.fetch(SQL["lock_tasks"], 0, [RUN_ID], ["step"])
 
-    row = task_row(record)
+    row = task_row(tuple(record)[1:])
     for name in set(record.keys()) - {"run_id", "input_path", "input_attempt", "input_role", "error"}:
         assert getattr(row, name) == record[name], name

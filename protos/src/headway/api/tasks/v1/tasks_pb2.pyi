@@ -167,15 +167,19 @@ class RenewResult(_message.Message):
     def __init__(self, answer: _Optional[_Union[RenewAnswer, str]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., cancel: _Optional[bool] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...
 
 class ReportRequest(_message.Message):
-    __slots__ = ("owner", "items")
+    __slots__ = ("owner", "items", "queues", "namespace")
     OWNER_FIELD_NUMBER: _ClassVar[int]
     ITEMS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     owner: str
     items: _containers.RepeatedCompositeFieldContainer[ReportItem]
-    def __init__(self, owner: _Optional[str] = ..., items: _Optional[_Iterable[_Union[ReportItem, _Mapping]]] = ...) -> None: ...
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    namespace: str
+    def __init__(self, owner: _Optional[str] = ..., items: _Optional[_Iterable[_Union[ReportItem, _Mapping]]] = ..., queues: _Optional[_Iterable[str]] = ..., namespace: _Optional[str] = ...) -> None: ...
 
 class ReportItem(_message.Message):
-    __slots__ = ("task_id", "attempt", "succeeded", "failed", "cancelled", "released", "traceparent")
+    __slots__ = ("task_id", "attempt", "succeeded", "failed", "cancelled", "released", "traceparent", "next_grant_key")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     SUCCEEDED_FIELD_NUMBER: _ClassVar[int]
@@ -183,6 +187,7 @@ class ReportItem(_message.Message):
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
     RELEASED_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    NEXT_GRANT_KEY_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     attempt: int
     succeeded: Succeeded
@@ -190,7 +195,8 @@ class ReportItem(_message.Message):
     cancelled: Cancelled
     released: Released
     traceparent: str
-    def __init__(self, task_id: _Optional[str] = ..., attempt: _Optional[int] = ..., succeeded: _Optional[_Union[Succeeded, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., cancelled: _Optional[_Union[Cancelled, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., traceparent: _Optional[str] = ...) -> None: ...
+    next_grant_key: str
+    def __init__(self, task_id: _Optional[str] = ..., attempt: _Optional[int] = ..., succeeded: _Optional[_Union[Succeeded, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., cancelled: _Optional[_Union[Cancelled, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., traceparent: _Optional[str] = ..., next_grant_key: _Optional[str] = ...) -> None: ...
 
 class Succeeded(_message.Message):
     __slots__ = ("output",)
@@ -229,12 +235,24 @@ class ReportResponse(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[ReportResult, _Mapping]]] = ...) -> None: ...
 
 class ReportResult(_message.Message):
-    __slots__ = ("answer", "refusal")
+    __slots__ = ("answer", "refusal", "next")
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     answer: ReportAnswer
     refusal: Refusal
-    def __init__(self, answer: _Optional[_Union[ReportAnswer, str]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...
+    next: NextTask
+    def __init__(self, answer: _Optional[_Union[ReportAnswer, str]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., next: _Optional[_Union[NextTask, _Mapping]] = ...) -> None: ...
+
+class NextTask(_message.Message):
+    __slots__ = ("task_id", "attempt", "grant")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    GRANT_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    attempt: int
+    grant: Grant
+    def __init__(self, task_id: _Optional[str] = ..., attempt: _Optional[int] = ..., grant: _Optional[_Union[Grant, _Mapping]] = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("reason", "message", "metadata")

@@ -1,21 +1,25 @@
 """What must change: orders, in the imperative, in the order in which they are to be carried out.
 
 They are recorded with their event; the projector alone carries them out on rows, and the shell saves what it wrote.
+A record names its fields by their order: a new field goes to the end, with a default.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import Failure
 from headway.coordinator.core.machines import RunState
-from headway.coordinator.core.plan import Json
 from headway.coordinator.core.rows import PayloadKey
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateRun:
+class Order(Struct, frozen=True, kw_only=True, array_like=True, tag=True, gc=False):
+    """What all actions are."""
+
+
+class CreateRun(Order, frozen=True, gc=False):
     """Insert the run, pending."""
 
     namespace: str
@@ -25,38 +29,33 @@ class CreateRun:
     trace: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartRun:
+class StartRun(Order, frozen=True, gc=False):
     """pending -> running."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkRun:
+class MarkRun(Order, frozen=True, gc=False):
     """Raise a flag of a running run, or set the finish node that ran."""
 
     flag: str  # "cancelling" | "failing" | "expired" | "finish_path"
     path: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetVariables:
+class SetVariables(Order, frozen=True, gc=False):
     """Merge values into the run's variables."""
 
-    values: dict[str, Json]
+    values: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishRun:
+class FinishRun(Order, frozen=True, gc=False):
     """running -> final; every timer of the run goes with it."""
 
     state: RunState
-    error: dict[str, Json] | None
+    error: dict[str, Any] | None
     output_path: str | None
     output_attempt: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReopenRun:
+class ReopenRun(Order, frozen=True, gc=False):
     """final -> running, epoch + 1, all flags down. For the history: what starts, what is reset, what is kept."""
 
     opening: str
@@ -65,8 +64,7 @@ class ReopenRun:
     kept: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorePayload:
+class StorePayload(Order, frozen=True, gc=False):
     """Insert a payload. Recorded by its size."""
 
     path: str
@@ -75,8 +73,7 @@ class StorePayload:
     data: Document
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTask:
+class CreateTask(Order, frozen=True, gc=False):
     """Insert a task, pending."""
 
     path: str
@@ -86,8 +83,7 @@ class CreateTask:
     attempt_timeout_ms: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetInput:
+class SetInput(Order, frozen=True, gc=False):
     """Point a pending task at its input. `generation`: of its idempotency key from now on."""
 
     path: str
@@ -95,8 +91,7 @@ class SetInput:
     generation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DispatchTask:
+class DispatchTask(Order, frozen=True, gc=False):
     """Make the task ready by the transition `via` (None: it is ready already) and write its outbox row."""
 
     path: str
@@ -104,16 +99,14 @@ class DispatchTask:
     via: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AwaitTask:
+class AwaitTask(Order, frozen=True, gc=False):
     """pending -> waiting."""
 
     path: str
     due_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimTask:
+class ClaimTask(Order, frozen=True, gc=False):
     """Record the lease under which what follows happened (the live row shows it already)."""
 
     path: str
@@ -123,8 +116,7 @@ class ClaimTask:
     started_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompleteTask:
+class CompleteTask(Order, frozen=True, gc=False):
     """-> succeeded by `via`. Its output, if any, was stored before."""
 
     path: str
@@ -133,8 +125,7 @@ class CompleteTask:
     reported: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailTask:
+class FailTask(Order, frozen=True, gc=False):
     """-> failed by `via`. `disposition` None: ScheduleRetry follows."""
 
     path: str
@@ -145,38 +136,33 @@ class FailTask:
     reported: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountFailure:
+class CountFailure(Order, frozen=True, gc=False):
     """A failure that was tolerated is not any more."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExcuseFailure:
+class ExcuseFailure(Order, frozen=True, gc=False):
     """A failure that counted is tolerated again: the join that it kept from firing is decided anew."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleRetry:
+class ScheduleRetry(Order, frozen=True, gc=False):
     """failed -> retrying, attempt + 1."""
 
     path: str
     due_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReapLease:
+class ReapLease(Order, frozen=True, gc=False):
     """running -> ready, attempt + 1. outcome: "lost" (counted) or "released"."""
 
     path: str
     outcome: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelTask:
+class CancelTask(Order, frozen=True, gc=False):
     """-> cancelled, from whatever open state it is in."""
 
     path: str
@@ -184,16 +170,14 @@ class CancelTask:
     reported: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedoTask:
+class RedoTask(Order, frozen=True, gc=False):
     """settled -> pending, attempt + 1, in a run that was reopened."""
 
     path: str
     generation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleTimer:
+class ScheduleTimer(Order, frozen=True, gc=False):
     """Insert a timer, or move it."""
 
     path: str
@@ -202,8 +186,7 @@ class ScheduleTimer:
     due_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelTimer:
+class CancelTimer(Order, frozen=True, gc=False):
     """Delete a timer; it may be gone already."""
 
     path: str
@@ -211,8 +194,7 @@ class CancelTimer:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetToken:
+class SetToken(Order, frozen=True, gc=False):
     """An edge's token reached a node with several incoming edges."""
 
     path: str
@@ -222,24 +204,21 @@ class SetToken:
     names: tuple[tuple[str, int | None], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EraseTokens:
+class EraseTokens(Order, frozen=True, gc=False):
     """Take tokens back: their sources are redone."""
 
     path: str
     slots: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BufferSignal:
+class BufferSignal(Order, frozen=True, gc=False):
     """Insert a signal under the event's sequence number."""
 
     name: str
     payload: Document
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakeSignal:
+class TakeSignal(Order, frozen=True, gc=False):
     """A wait consumes a signal."""
 
     seq: int

@@ -1,10 +1,11 @@
 """Which events and requests apply, judged by the rows under their lock. Nothing here changes anything."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct
 
 from headway.coordinator.core.events import LeaseExpired, TimerFired
 from headway.coordinator.core.machines import TaskState
@@ -26,8 +27,7 @@ class Answer(StrEnum):
     BUSY = "BUSY"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunGate:
+class RunGate(Struct, frozen=True, kw_only=True):
     """What Lease and Renew need to know of a run, read without its lock."""
 
     is_final: bool

@@ -1,17 +1,17 @@
 """What happened to a run: facts, in the past tense. Time and chance come with them as data."""
 
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from headway.coordinator.core.document import Document
-from headway.coordinator.core.plan import FailureClass, Json
+from headway.coordinator.core.plan import FailureClass
 
 FORMAT = 1  # of recorded events and actions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """How a task failed.
 
     Attributes:
@@ -23,11 +23,10 @@ class Failure:
     type: str
     message: str
     trace: str = ""
-    details: dict[str, Json] | None = None
+    details: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True):
     """What all events carry.
 
     Attributes:
@@ -41,8 +40,7 @@ class Event:
     request_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStarted(Event):
+class RunStarted(Event, frozen=True):
     """A run was asked for."""
 
     namespace: str
@@ -53,8 +51,7 @@ class RunStarted(Event):
     input: Document
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeCompleted(Event):
+class NodeCompleted(Event, frozen=True):
     """The holder reported that the handler returned."""
 
     path: str
@@ -63,8 +60,7 @@ class NodeCompleted(Event):
     output: Document
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeFailed(Event):
+class NodeFailed(Event, frozen=True):
     """The holder reported that the handler failed. `final`: retrying cannot help."""
 
     path: str
@@ -74,8 +70,7 @@ class NodeFailed(Event):
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeCancelled(Event):
+class NodeCancelled(Event, frozen=True):
     """The holder reported that it stopped the handler."""
 
     path: str
@@ -83,8 +78,7 @@ class NodeCancelled(Event):
     owner: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseReleased(Event):
+class LeaseReleased(Event, frozen=True):
     """The holder gave the attempt back unrun."""
 
     path: str
@@ -92,16 +86,14 @@ class LeaseReleased(Event):
     owner: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseExpired(Event):
+class LeaseExpired(Event, frozen=True):
     """The reaper found the lease expired."""
 
     path: str
     attempt: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimerFired(Event):
+class TimerFired(Event, frozen=True):
     """A timer came due. path '' and attempt 0: the run's own."""
 
     path: str
@@ -109,24 +101,21 @@ class TimerFired(Event):
     attempt: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignalReceived(Event):
+class SignalReceived(Event, frozen=True):
     """Somebody signalled the run."""
 
     name: str
     payload: Document
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunCancelled(Event):
+class RunCancelled(Event, frozen=True):
     """Somebody cancelled the run."""
 
     reason: str
     grace_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRetried(Event):
+class RunRetried(Event, frozen=True):
     """Somebody reopened the run. `chosen` empty: all that failed or was stopped."""
 
     chosen: tuple[str, ...] = ()

@@ -1,14 +1,14 @@
 """How a run ends: one pure function of what is left when nothing can happen any more."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from headway.coordinator.core.machines import OPEN_TASK_STATES, RunState, TaskState
 from headway.coordinator.core.rows import RunRow, TaskRow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class Tally(Struct, frozen=True, kw_only=True):
     """The tasks of a run, counted.
 
     Attributes:

@@ -247,6 +247,7 @@ class Projector:
         )
         row.attempt += 1
         row.owner = row.leased_at = None
+        row.eager_grants = 0
         row.reported = False
 
     # --- what hangs on them

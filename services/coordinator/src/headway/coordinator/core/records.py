@@ -1,38 +1,79 @@
 """Events and actions as they are recorded in a run's history, and back.
 
-Recorded: `{"<field>": …}` for an event and `["<Action>", {"<field>": …}]` for each action. Payloads are recorded by
-their size only: they are rows of `outputs` and `signals`. A record carries events.FORMAT; older ones are upgraded here.
+Recorded by position, to be small: `[<field>, …]` for an event, and `["<Action>", <field>, …]` for each action;
+`readable` gives them their names back. Payloads are recorded by their size only: they are rows of `outputs` and
+`signals`. A record carries events.FORMAT; older ones are upgraded here.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, get_args
 
+import msgspec
 import orjson
 
 from headway.coordinator.core import actions, events
-from headway.coordinator.core.actions import Action
-from headway.coordinator.core.document import NULL, Document
-from headway.coordinator.core.events import FORMAT, Event, Failure, RunEvent
-from headway.coordinator.core.machines import RunState
-from headway.coordinator.core.plan import FailureClass
+from headway.coordinator.core.actions import Action, BufferSignal, StorePayload
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.events import FORMAT, RunEvent
 
-_ACTIONS: Mapping[str, type] = {cls.__name__: cls for cls in get_args(actions.Action)}
-_EVENTS: Mapping[str, type] = {cls.__name__: cls for cls in get_args(events.RunEvent)}
-_SHARED = frozenset(field.name for field in fields(Event)) - {"request_id"}  # columns of their own, or not kept
-_NOT_RECORDED = _SHARED | {"path", "attempt"}
+_NOT_RECORDED = frozenset({"at", "chance", "path", "attempt"})  # columns of their own, or not kept
+_PAYLOADS = frozenset({"input", "output", "payload"})  # recorded by size
+_EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
+    cls.__name__: tuple(name for name in cls.__struct_fields__ if name not in _NOT_RECORDED)
+    for cls in get_args(events.RunEvent)
+}
+
+
+class Unread(Document):
+    """A payload that a record mentions: only its size is known.
+
+    Attributes:
+        size: bytes.
+    """
+
+    __slots__ = ("size",)
+
+    def __init__(self, size: int) -> None:
+        """Stand for a payload of that size."""
+        super().__init__(b"null")
+        self.size = size
+
+
+class UnknownRecord(Exception):
+    """The history was written by a newer version."""
+
+
+def _size(value: object) -> object:
+    if isinstance(value, Document):
+        return len(value.raw)
+    raise TypeError(type(value).__name__)
+
+
+def _unread(kind: type, value: Any) -> object:
+    if kind is Document:
+        return Unread(value)
+    raise TypeError(kind.__name__)
+
+
+def _getter(names: tuple[str, ...]) -> Callable[[RunEvent], tuple[Any, ...]]:
+    values = attrgetter(*names)
+    return values if len(names) > 1 else lambda event: (values(event),)
+
+
+_GETTERS = {cls: _getter(_EVENT_FIELDS[cls.__name__]) for cls in get_args(events.RunEvent)}
+_encode = msgspec.json.Encoder(enc_hook=_size).encode
+_decode = msgspec.json.Decoder(list[actions.Action], dec_hook=_unread).decode
 
 
 def encode_event(event: RunEvent) -> bytes:
-    """Return the event's own fields as a JSON object; type, time, path and attempt are columns."""
-    own = {field.name: getattr(event, field.name) for field in fields(event) if field.name not in _NOT_RECORDED}
-    return orjson.dumps(own, default=_summary)
+    """Return the event's own fields, in their order, as a JSON array; type, time, path and attempt are columns."""
+    return _encode(_GETTERS[type(event)](event))
 
 
-def encode_actions(given: Iterable[Action]) -> bytes:
+def encode_actions(given: list[Action]) -> bytes:
     """Return the actions as a JSON array."""
-    return orjson.dumps([(type(action).__name__, action) for action in given], default=_summary)
+    return _encode(given)
 
 
 def decode_actions(raw: bytes, payloads: Callable[[Action], Document] | None = None) -> list[Action]:
@@ -40,66 +81,61 @@ def decode_actions(raw: bytes, payloads: Callable[[Action], Document] | None = N
 
     Args:
         raw: from the history.
-        payloads: finds the stored payload of a StorePayload or BufferSignal; None: they come back as null.
+        payloads: finds the stored payload of a StorePayload or BufferSignal; None: they come back unread.
 
     Raises:
-        KeyError: the history was written by a newer version.
+        UnknownRecord: the history was written by a newer version.
     """
-    decoded: list[Action] = []
-    for name, given in orjson.loads(raw):
-        action = _build(_ACTIONS[name], given)
-        if payloads is not None and isinstance(action, actions.StorePayload):
-            action = actions.StorePayload(
-                path=action.path, attempt=action.attempt, role=action.role, data=payloads(action)
-            )
-        elif payloads is not None and isinstance(action, actions.BufferSignal):
-            action = actions.BufferSignal(name=action.name, payload=payloads(action))
-        decoded.append(action)
-    return decoded
+    try:
+        decoded = _decode(raw)
+    except msgspec.ValidationError as error:
+        raise UnknownRecord(str(error)) from error
+    return decoded if payloads is None else [_with_payload(action, payloads) for action in decoded]
+
+
+def _with_payload(action: Action, payloads: Callable[[Action], Document]) -> Action:
+    if isinstance(action, StorePayload):
+        return msgspec.structs.replace(action, data=payloads(action))
+    return msgspec.structs.replace(action, payload=payloads(action)) if isinstance(action, BufferSignal) else action
+
+
+def readable(event_type: str, event: bytes, given: bytes) -> tuple[bytes, bytes]:
+    """Return a record for people and clients.
+
+    Args:
+        event_type: of the record.
+        event: as recorded.
+        given: actions, as recorded.
+
+    Returns:
+        A JSON object of the event's fields, and a JSON array of `["<Action>", {"<field>": …}]`.
+    """
+    values = zip(_EVENT_FIELDS[event_type], orjson.loads(event), strict=False)
+    named = {name: {"size": value} if name in _PAYLOADS else value for name, value in values}
+    orders = [(type(order).__name__, _fields(order)) for order in decode_actions(given)]
+    return orjson.dumps(named), orjson.dumps(orders)
+
+
+def _fields(order: Action) -> dict[str, object]:
+    named = msgspec.structs.asdict(order)
+    return {
+        name: {"size": value.size} if isinstance(value, Unread) else msgspec.to_builtins(value)
+        for name, value in named.items()
+    }
 
 
 def event_types() -> tuple[str, ...]:
     """Every type of event that a history can hold."""
-    return tuple(_EVENTS)
+    return tuple(_EVENT_FIELDS)
 
 
-def _summary(value: object) -> object:
-    if isinstance(value, Document):
-        return {"size": len(value.raw)}
-    raise TypeError(type(value).__name__)
-
-
-def _build(cls: type, given: Mapping[str, Any]) -> Any:
-    converters = _CONVERT.get(cls, {})
-    return cls(**{name: converters[name](value) if name in converters else value for name, value in given.items()})
-
-
-def _instant(value: str | None) -> datetime | None:
-    return None if value is None else datetime.fromisoformat(value)
-
-
-def _failure(value: Mapping[str, Any]) -> Failure:
-    fields_of = dict(value)
-    return Failure(failure_class=FailureClass(fields_of.pop("failure_class")), **fields_of)
-
-
-def _names(value: Iterable[Iterable[Any]]) -> tuple[tuple[str, int | None], ...]:
-    return tuple((name, edge) for name, edge in value)
-
-
-_CONVERT: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
-    actions.FinishRun: {"state": RunState},
-    actions.ReopenRun: {"chosen": tuple, "reset": tuple, "kept": tuple},
-    actions.StorePayload: {"data": lambda _: NULL},
-    actions.SetInput: {"input": tuple},
-    actions.AwaitTask: {"due_at": _instant},
-    actions.ClaimTask: {"leased_at": _instant, "started_at": _instant},
-    actions.FailTask: {"failure": _failure},
-    actions.ScheduleRetry: {"due_at": _instant},
-    actions.ScheduleTimer: {"due_at": _instant},
-    actions.SetToken: {"names": _names},
-    actions.EraseTokens: {"slots": tuple},
-    actions.BufferSignal: {"payload": lambda _: NULL},
-}
-
-__all__ = ["FORMAT", "decode_actions", "encode_actions", "encode_event", "event_types"]
+__all__ = [
+    "FORMAT",
+    "UnknownRecord",
+    "Unread",
+    "decode_actions",
+    "encode_actions",
+    "encode_event",
+    "event_types",
+    "readable",
+]

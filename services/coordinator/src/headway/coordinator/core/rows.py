@@ -3,10 +3,11 @@
 Rows are changed by the projector only, and only on copies of its own.
 """
 
-from dataclasses import dataclass, field, fields
+from copy import copy
 from datetime import datetime
-from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import FINAL_RUN_STATES, OPEN_TASK_STATES, RunState, TaskState
@@ -17,8 +18,7 @@ PayloadKey: TypeAlias = tuple[str, int, str]  # (path, attempt, "input" | "outpu
 RUN_INPUT: PayloadKey = ("", 0, "input")
 
 
-@dataclass(slots=True)
-class RunRow:
+class RunRow(Struct):
     """A row of `runs`."""
 
     namespace: str
@@ -64,8 +64,7 @@ class RunRow:
         return "deadline" if self.expired else "failure"
 
 
-@dataclass(slots=True)
-class TaskRow:
+class TaskRow(Struct):
     """A row of `tasks`."""
 
     path: str
@@ -96,6 +95,7 @@ class TaskRow:
     lease_owner: str | None = None
     lease_expires_at: datetime | None = None
     grant_key: str | None = None
+    eager_grants: int = 0  # how many leases in a row, this one included, came with a report's answer
     attempt_expires_at: datetime | None = None
     sweep_at: datetime | None = None
     reported: bool = False  # its worker reported the attempt that the row stands at
@@ -106,8 +106,7 @@ class TaskRow:
         return self.state in OPEN_TASK_STATES
 
 
-@dataclass(slots=True)
-class TokenRow:
+class TokenRow(Struct):
     """A row of `tokens`: bitmaps by incoming slot, and per failed slot the failed nodes with their handling edge."""
 
     path: str
@@ -118,8 +117,7 @@ class TokenRow:
     names: dict[str, list[tuple[str, int | None]]] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class SignalRow:
+class SignalRow(Struct):
     """A row of `signals`."""
 
     seq: int
@@ -129,8 +127,7 @@ class SignalRow:
     taken_by: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptRow:
+class AttemptRow(Struct, frozen=True, kw_only=True):
     """A row of `attempts`: an attempt that was left behind."""
 
     path: str
@@ -144,20 +141,8 @@ class AttemptRow:
     error: dict[str, Json] | None = None
 
 
-def _copier(cls: type[Any]) -> Any:
-    """Make a function that copies a row faster than `dataclasses.replace`: rows are copied for every event."""
-    values = attrgetter(*[item.name for item in fields(cls)])
-    return lambda row: cls(*values(row))
-
-
-copy_run = _copier(RunRow)
-copy_task = _copier(TaskRow)
-_copy_token = _copier(TokenRow)
-copy_signal = _copier(SignalRow)
-
-
 def copy_token(row: TokenRow) -> TokenRow:
     """Copy a row of `tokens` with its map of names."""
-    copied: TokenRow = _copy_token(row)
+    copied = copy(row)
     copied.names = dict(row.names)
     return copied

@@ -1,9 +1,11 @@
 """What is known of one run while its events are decided: the rows loaded so far, and what decisions change in them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from copy import copy
 from datetime import datetime
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.graph import Graph
@@ -14,8 +16,6 @@ from headway.coordinator.core.rows import (
     SignalRow,
     TaskRow,
     TokenRow,
-    copy_run,
-    copy_task,
     copy_token,
 )
 
@@ -35,8 +35,7 @@ class Missing(Exception):
         super().__init__(f"not loaded: {sorted(self.keys, key=str)}")
 
 
-@dataclass(slots=True)
-class Changes:
+class Changes(Struct):
     """What the projector wrote: rows by key, ready to be saved. Dispatches are (path, attempt)."""
 
     run: RunRow | None = None
@@ -50,8 +49,7 @@ class Changes:
     dispatches: list[tuple[str, int]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class State:
+class State(Struct):
     """Rows of one run.
 
     Attributes:
@@ -187,7 +185,7 @@ class Draft:
         """The run's row, to be changed."""
         row = self.changes.run
         if row is None:
-            row = self.changes.run = copy_run(self.run)
+            row = self.changes.run = copy(self.run)
         return row
 
     def write_task(self, path: str) -> TaskRow:
@@ -197,7 +195,7 @@ class Draft:
             found = self.task(path)
             if found is None:
                 raise LookupError(path)
-            row = self.changes.tasks[path] = copy_task(found)
+            row = self.changes.tasks[path] = copy(found)
         return row
 
     def write_token(self, path: str) -> TokenRow:

@@ -7,9 +7,10 @@ The loop in short:
     save everything set-wise; wake the relays; commit
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 import orjson
@@ -18,17 +19,21 @@ from headway.coordinator import clock
 from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.decide import Decision, Need, decide, wants
 from headway.coordinator.core.events import LeaseExpired, RunEvent, RunStarted
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.records import encode_actions, encode_event
 from headway.coordinator.core.refusals import Refusal
 from headway.coordinator.core.state import Draft, Key, Missing, State
 from headway.coordinator.engine import telemetry
+from headway.coordinator.engine.eager import Dispatched, Eager, granted_before
 from headway.coordinator.engine.lanes import Committed, Ticket
-from headway.coordinator.engine.plans import Plans
-from headway.coordinator.engine.submissions import Fire, Report, Start, Submission, TimerKey
+from headway.coordinator.engine.plans import Plans, VersionKey
+from headway.coordinator.engine.submissions import Fire, Report, ReportSucceeded, Start, Submission, TimerKey
+from headway.coordinator.store.changes import EventRecord, Saving
 from headway.coordinator.store.errors import translated
-from headway.coordinator.store.loading import Held, existing_runs, load, lock_runs
+from headway.coordinator.store.loading import Held, load, lock_steps
 from headway.coordinator.store.pool import Connection, Pool
-from headway.coordinator.store.saving import EventRecord, Saving, StaleReport, save, save_stale_reports
+from headway.coordinator.store.saving import StaleReport, save, save_stale_reports
 from headway.coordinator.store.timers import delete_timers, due_timers, find_requests
 
 Tickets = Sequence[Ticket[Submission]]
@@ -79,16 +84,21 @@ class _Batch:
         self._stale: list[StaleReport] = []
         self._answered: dict[tuple[UUID, UUID], object] = {}
         self._spans: list[telemetry.OpenSpan] = []
-        self._decided: list[RunEvent] = []
+        self._dispatched: list[Dispatched] = []
 
     async def decide(self, connection: Connection) -> None:
         """All of the transaction but its beginning and end."""
+        self._eager = Eager(partial(self._load, connection))
         now = await self._lock(connection)
         await self._prepare(connection, now)
         await self._decide_all(connection, now)
+        await self._eager.grant(now)
+        self._dispatch()
         await delete_timers(connection, self._bucket, self._meaningless)  # first: a later event may set one anew
         await save(connection, self._bucket, self._savings.values(), now)
         await save_stale_reports(connection, self._bucket, self._stale, now)
+        if granted := self._eager.granted:
+            self.result.outcomes = [(ticket, granted.get(ticket, answer)) for ticket, answer in self.result.outcomes]
 
     def changed_runs(self) -> list[UUID]:
         """Runs that have new events."""
@@ -99,10 +109,10 @@ class _Batch:
         telemetry.batch_size.record(len(self.result.outcomes), {"lane": "decisions"})
         for span in self._spans:
             span.end()
-        for event in self._decided:
-            telemetry.decisions.add(1, {"type": type(event).__name__})
-            if isinstance(event, LeaseExpired):
-                telemetry.leases_lost.add(1)
+        for name, count in Counter(event.type for saving in self._savings.values() for event in saving.events).items():
+            telemetry.decisions.add(count, {"type": name})
+            if name == LeaseExpired.__name__:
+                telemetry.leases_lost.add(count)
         for report in self._stale:
             telemetry.reports_stale.add(1, {"answer": report.answer})
         for saving in self._savings.values():
@@ -114,18 +124,29 @@ class _Batch:
     # --- lock and load
 
     async def _lock(self, connection: Connection) -> datetime:
-        """Lock the runs; return the database's time."""
-        locked, now = await lock_runs(connection, self._bucket, self._by_run, wait=self._waits)
-        for run_id, run in locked.items():
-            graph = await self._plans.get(connection, (run.namespace, run.workflow, run.version))
-            state = State(graph=graph, run_id=run_id.hex, run=run)
-            self._savings[run_id] = Saving(Held(run_id, state, run.seq))
-        absent = self._by_run.keys() - locked.keys()
-        if absent:
-            there = await existing_runs(connection, self._bucket, absent)
-            for run_id in absent:
-                self._without_lock(run_id, is_there=run_id in there)
-        return now
+        """Lock the runs, and the tasks that are named; return the database's time."""
+        paths = {
+            run_id: {path for ticket in tickets if (path := ticket.item.path)}
+            for run_id, tickets in self._by_run.items()
+        }
+        locked = await lock_steps(connection, self._bucket, paths, wait=self._waits)
+        graphs: dict[VersionKey, Graph] = {}
+        for run_id, named in paths.items():
+            found = locked.held.get(run_id)
+            if found is None:
+                self._without_lock(run_id, is_there=run_id in locked.busy)
+                continue
+            run, tasks = found
+            version = (run.namespace, run.workflow, run.version)
+            graph = graphs.get(version)
+            if graph is None:
+                graph = graphs[version] = await self._plans.get(connection, version)
+            state = State(graph=graph, run_id=run_id.hex, run=run, tasks=dict.fromkeys(named))
+            held = Held(run_id, state, run)
+            for task in tasks:
+                held.take(task)
+            self._savings[run_id] = Saving(held)
+        return locked.now
 
     def _without_lock(self, run_id: UUID, *, is_there: bool) -> None:
         """A run that is locked elsewhere, or not there: only a start can do with none."""
@@ -135,7 +156,7 @@ class _Batch:
         start = next((ticket.item for ticket in self._by_run[run_id] if isinstance(ticket.item, Start)), None)
         if start is not None:
             state = State(graph=start.graph, run_id=run_id.hex, complete=True)
-            self._savings[run_id] = Saving(Held(run_id, state, None))
+            self._savings[run_id] = Saving(Held(run_id, state))
             return
         for ticket in self._by_run.pop(run_id):
             self.result.outcomes.append((ticket, ticket.item.missing()))
@@ -150,8 +171,11 @@ class _Batch:
         for run_id, tickets in self._by_run.items():
             state = self._savings[run_id].held.state
             if not state.complete:
-                wanted[run_id] = {key for ticket in tickets for key in wants(state.graph, ticket.item.event(now, 0.0))}
-        await self._load(connection, wanted)
+                keys = {key for ticket in tickets for key in wants(state.graph, ticket.item.event(now, 0.0))}
+                if unread := {key for key in keys if key[0] != "task" or key[1] not in state.tasks}:
+                    wanted[run_id] = unread
+        if wanted:
+            await self._load(connection, wanted)
 
     async def _load(self, connection: Connection, wanted: dict[UUID, set[Key]]) -> None:
         held = {run_id: self._savings[run_id].held for run_id in wanted}
@@ -180,7 +204,7 @@ class _Batch:
         tickets = self._by_run[run_id]
         while tickets:
             try:
-                self.result.outcomes.append((tickets[0], self._decide_one(tickets[0].item, now)))
+                self.result.outcomes.append((tickets[0], self._decide_one(tickets[0], now)))
             except Missing as missing:
                 return missing.keys
             except Refusal as refusal:
@@ -188,8 +212,9 @@ class _Batch:
             tickets.popleft()
         return None
 
-    def _decide_one(self, item: Submission, now: datetime) -> object:
+    def _decide_one(self, ticket: Ticket[Submission], now: datetime) -> object:
         """Return the answer. Raises Missing, Refusal."""
+        item = ticket.item
         saving = self._savings[item.run_id]
         state = saving.held.state
         if state.run is not None and item.namespace not in (None, state.run.namespace):
@@ -203,16 +228,24 @@ class _Batch:
         judged = item.judge(Draft(state), event, self._due)
         if judged is not None:
             self._note(item, judged)
-            return judged
+            return self._granted_again(item, judged, state, now) or judged
         verdict = decide(state, event)
         if isinstance(verdict, Need):
             raise Missing(verdict.keys)
-        self._record(saving, item, event, verdict)
+        dispatched = self._record(saving, item, event, verdict)
+        if dispatched is not None and isinstance(item, ReportSucceeded) and item.wish is not None:
+            self._eager.consider(ticket, item, item.wish, dispatched)
         answer = item.answer(verdict, state)
         if item.request_id is not None and not isinstance(item, Start):
             saving.requests.append((item.request_id, orjson.dumps(answer)))
             self._answered[item.run_id, item.request_id] = answer
         return answer
+
+    def _granted_again(self, item: Submission, judged: object, state: State, now: datetime) -> object | None:
+        """A repeated report gets the next task that its first answer granted."""
+        if judged is Answer.DUPLICATE and isinstance(item, ReportSucceeded) and item.wish is not None:
+            return granted_before(Draft(state), item.run_id, item.owner, item.wish, now)
+        return None
 
     def _note(self, item: Submission, judged: object) -> None:
         """What is worth keeping of something that changed nothing."""
@@ -226,7 +259,8 @@ class _Batch:
             self._meaningless.append(item.timer)
             self._due.discard(item.timer)
 
-    def _record(self, saving: Saving, item: Submission, event: RunEvent, decision: Decision) -> None:
+    def _record(self, saving: Saving, item: Submission, event: RunEvent, decision: Decision) -> Dispatched | None:
+        """Keep what was decided; return what it dispatched, if anything."""
         state = saving.held.state
         state.absorb(decision.changes)
         saving.add(decision.changes)
@@ -239,18 +273,27 @@ class _Batch:
         name = type(event).__name__
         span = telemetry.begin(f"decision {name}", parent, **{"headway.run_id": state.run_id, "headway.seq": run.seq})
         self._spans.append(span)
-        self._decided.append(event)
         saving.events.append(
             EventRecord(
                 seq=run.seq,
                 type=name,
                 at=event.at,
-                path=getattr(event, "path", ""),
+                path=item.path,
                 attempt=getattr(event, "attempt", 0),
                 event=encode_event(event),
                 actions=encode_actions(decision.actions),
             )
         )
-        saving.dispatches.extend(
-            (clock.new_uuid(), path, attempt, span.traceparent) for path, attempt in decision.changes.dispatches
-        )
+        if not decision.changes.dispatches:
+            return None
+        dispatched = Dispatched(saving, decision.changes.dispatches, span.traceparent)
+        self._dispatched.append(dispatched)
+        return dispatched
+
+    def _dispatch(self) -> None:
+        """Write outbox rows for the attempts that still want a worker at the end of the batch."""
+        for saving, attempts, trace in self._dispatched:
+            for path, attempt in attempts:
+                row = saving.changes.tasks[path]
+                if row.state is TaskState.READY and row.attempt == attempt:
+                    saving.dispatches.append((clock.new_uuid(), path, attempt, trace))

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, TypeAlias
 from uuid import UUID
+
+from msgspec import Struct
 
 from headway.coordinator.core.actions import ReopenRun
 from headway.coordinator.core.admission import Answer, lease_has_expired, report_answer, timer_applies
@@ -29,23 +30,25 @@ from headway.coordinator.core.events import (
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.refusals import KeyReused, Refusal, RunNotFinished, RunNotFound, TaskNotFound
 from headway.coordinator.core.state import Draft, State
+from headway.coordinator.engine.eager import Wish
 from headway.coordinator.ids import task_id
 
 TimerKey: TypeAlias = tuple[UUID, str, str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class Submission(Struct, frozen=True, kw_only=True):
     """What all have.
 
     Attributes:
         run_id: whose lock it needs.
+        path: of the task that it names; empty: none.
         trace: W3C traceparent of what caused it; empty: the run's own.
         request_id: of a mutation: answered as the first time when it was applied before.
         namespace: the run must be in it; None: the caller knows the run from us.
     """
 
     run_id: UUID
+    path: str = ""
     trace: str = ""
     request_id: UUID | None = None
     namespace: str | None = None
@@ -80,8 +83,7 @@ class Submission:
         return known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start(Submission):
+class Start(Submission, frozen=True, kw_only=True):
     """Start a run. Answers True when it existed."""
 
     graph: Graph
@@ -119,11 +121,9 @@ class Start(Submission):
         return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report(Submission):
+class Report(Submission, frozen=True, kw_only=True):
     """End an attempt. Answers an Answer."""
 
-    path: str
     attempt: int
     owner: str
 
@@ -145,11 +145,11 @@ class Report(Submission):
         return Answer.ACCEPTED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportSucceeded(Report):
-    """The handler returned."""
+class ReportSucceeded(Report, frozen=True, kw_only=True):
+    """The handler returned. `wish`: for a next task; then it may answer a Continued."""
 
     output: Document
+    wish: Wish | None = None
 
     @property
     def size(self) -> int:
@@ -163,8 +163,7 @@ class ReportSucceeded(Report):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportFailed(Report):
+class ReportFailed(Report, frozen=True, kw_only=True):
     """The handler failed."""
 
     failure: Failure
@@ -183,8 +182,7 @@ class ReportFailed(Report):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportCancelled(Report):
+class ReportCancelled(Report, frozen=True, kw_only=True):
     """The handler was stopped."""
 
     def event(self, at: datetime, chance: float) -> RunEvent:
@@ -192,8 +190,7 @@ class ReportCancelled(Report):
         return NodeCancelled(at=at, chance=chance, path=self.path, attempt=self.attempt, owner=self.owner)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportReleased(Report):
+class ReportReleased(Report, frozen=True, kw_only=True):
     """The attempt is given back."""
 
     def event(self, at: datetime, chance: float) -> RunEvent:
@@ -201,11 +198,9 @@ class ReportReleased(Report):
         return LeaseReleased(at=at, chance=chance, path=self.path, attempt=self.attempt, owner=self.owner)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expire(Submission):
+class Expire(Submission, frozen=True, kw_only=True):
     """A lease seems to have expired. Answers True when that was so."""
 
-    path: str
     attempt: int
 
     def event(self, at: datetime, chance: float) -> RunEvent:
@@ -222,11 +217,9 @@ class Expire(Submission):
         return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fire(Submission):
+class Fire(Submission, frozen=True, kw_only=True):
     """A timer seems to be due. Answers True when it was and meant something."""
 
-    path: str
     kind: str
     attempt: int
 
@@ -251,8 +244,7 @@ class Fire(Submission):
         return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signal(Submission):
+class Signal(Submission, frozen=True, kw_only=True):
     """An outside event. Answers {"seq"}."""
 
     answer_fields = frozenset({"seq"})
@@ -274,8 +266,7 @@ class Signal(Submission):
         return {"seq": state.run.seq if state.run else 0}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel(Submission):
+class Cancel(Submission, frozen=True, kw_only=True):
     """Stop the run. Answers {"state"}."""
 
     answer_fields = frozenset({"state"})
@@ -292,8 +283,7 @@ class Cancel(Submission):
         return {"state": str(state.run.state) if state.run else ""}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retry(Submission):
+class Retry(Submission, frozen=True, kw_only=True):
     """Reopen the run. Answers {"chosen", "reset", "kept", "epoch"}."""
 
     answer_fields = frozenset({"chosen", "reset", "kept", "epoch"})

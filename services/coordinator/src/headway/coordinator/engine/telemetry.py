@@ -42,9 +42,14 @@ class OpenSpan:
             self._span.end()
 
 
+def is_tracing() -> bool:
+    """False: spans go nowhere, and whoever begins many may leave it."""
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider)
+
+
 def begin(name: str, parent: str, **attributes: str | int) -> OpenSpan:
     """Begin a span under a traceparent (empty: a trace of its own). Off: the parent is passed on."""
-    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider):
+    if not is_tracing():
         return OpenSpan(parent)
     span = tracer(__name__).start_span(
         name, context=context_of(parent), attributes=attributes, start_time=clock.unix_nanoseconds()

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from headway.api.definitions.v1 import definitions_pb2
 from headway.api.runs.v1 import runs_pb2 as pb
 from headway.coordinator.core.compiler import Fault
 from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.records import readable
 from headway.coordinator.core.refusals import InvalidArgument, InvalidPageToken
 from headway.coordinator.ids import run_id_text, task_id
 from headway.coordinator.store.reading import RunView
@@ -198,17 +199,23 @@ def _attempt(record: Any, room: Room) -> pb.Attempt:
     )
 
 
-def how_many_fit(events: Sequence[Any]) -> int:
-    """How many of some events go into one response: at least one."""
+def events_that_fit(records: Sequence[Any]) -> list[pb.Event]:
+    """The first entries of a history, as many as go into one response: at least one."""
     room = Room(PAGE_BYTES)
-    sizes: Iterable[int] = (len(record["event"]) + len(record["actions"]) for record in events)
-    fit = next((place for place, size in enumerate(sizes) if not room.takes(size)), len(events))
-    return max(fit, 1)
+    events: list[pb.Event] = []
+    for record in records:
+        entry = event(record)
+        if not room.takes(len(entry.event) + len(entry.actions)) and events:
+            break
+        events.append(entry)
+    return events
 
 
 def event(record: Any) -> pb.Event:
     """An entry of a history."""
-    return pb.Event(**dict(record))
+    named, given = readable(record["type"], record["event"], record["actions"])
+    fields: dict[str, Any] = {**record, "event": named, "actions": given}
+    return pb.Event(**fields)
 
 
 def fault(given: Fault) -> definitions_pb2.Fault:

@@ -125,10 +125,10 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         """A stretch of history."""
         run_id = await self._known(request.run_id, request.namespace)
         size = _page_size(request.page_size, HISTORY_PAGE)
-        events = await reading.get_events(self._engine.pool, run_id, request.from_seq, size + 1)
-        fit = messages.how_many_fit(events[:size])
-        next_seq = events[fit]["seq"] if len(events) > fit else 0
-        return pb.GetHistoryResponse(events=[messages.event(record) for record in events[:fit]], next_seq=next_seq)
+        records = await reading.get_events(self._engine.pool, run_id, request.from_seq, size + 1)
+        events = messages.events_that_fit(records[:size])
+        next_seq = records[len(events)]["seq"] if len(records) > len(events) else 0
+        return pb.GetHistoryResponse(events=events, next_seq=next_seq)
 
     async def Watch(self, request: pb.WatchRequest, context: Any) -> AsyncIterator[pb.WatchResponse]:
         """Events as they come, until the run is final and all were sent."""

@@ -1,8 +1,7 @@
 """TasksService: Lease, Renew and Report for workers. Items are judged one by one; none fails the call."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from headway.api.tasks.v1 import tasks_pb2 as pb
 from headway.api.tasks.v1 import tasks_pb2_grpc
@@ -18,6 +17,7 @@ from headway.coordinator.core.refusals import (
     Refusal,
     TaskNotFound,
 )
+from headway.coordinator.engine.eager import Continued, Wish
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.leasing import Granted, LeaseAsk, RenewAsk, Renewed
 from headway.coordinator.engine.submissions import (
@@ -27,13 +27,14 @@ from headway.coordinator.engine.submissions import (
     ReportReleased,
     ReportSucceeded,
 )
-from headway.coordinator.ids import MalformedId, parse_task_id, run_id_text
+from headway.coordinator.ids import MalformedId, parse_task_id, run_id_text, task_id
 from headway.coordinator.rpc import messages
 from headway.coordinator.rpc.refusing import item_refusal, refusing
-from headway.coordinator.rpc.requests import is_short, traceparent_of
+from headway.coordinator.rpc.requests import is_short, namespace_of, traceparent_of
 from headway.coordinator.store.errors import StoreUnavailable
 
 ITEMS = 256
+QUEUES = 1_000  # that one worker may name
 GRANT_KEY_LIMIT = 100
 TRACE_LIMIT = 16 * 1024
 MESSAGE_LIMIT = 4 * 1024
@@ -96,7 +97,8 @@ class TasksService(tasks_pb2_grpc.TasksServiceServicer):
     async def Report(self, request: pb.ReportRequest, context: Any) -> pb.ReportResponse:
         """End attempts."""
         _check(request.owner, len(request.items))
-        asks = _read(request.items, lambda item: _report(item, request.owner))
+        reporter = _reporter(request)
+        asks = _read(request.items, lambda item: _report(item, reporter))
         answers = await _answer(asks, self._engine.submit)
         return pb.ReportResponse(results=[_report_result(answer) for answer in answers])
 
@@ -138,16 +140,20 @@ async def _answer(asks: Sequence[object], ask: Callable[[Any], Any]) -> list[obj
 
 def _lease_ask(item: pb.LeaseItem, owner: str) -> LeaseAsk:
     run_id, path = parse_task_id(item.task_id)
-    if not item.grant_key or len(item.grant_key) > GRANT_KEY_LIMIT or "\x00" in item.grant_key:
-        raise InvalidArgument(field="grant_key", problem=f"it must have 1 to {GRANT_KEY_LIMIT} characters and no NUL")
     return LeaseAsk(
         run_id=run_id,
         path=path,
         attempt=item.attempt,
         owner=owner,
-        grant_key=item.grant_key,
+        grant_key=_grant_key(item.grant_key, "grant_key"),
         trace=traceparent_of(item.traceparent),
     )
+
+
+def _grant_key(given: str, field: str) -> str:
+    if not given or len(given) > GRANT_KEY_LIMIT or "\x00" in given:
+        raise InvalidArgument(field=field, problem=f"it must have 1 to {GRANT_KEY_LIMIT} characters and no NUL")
+    return given
 
 
 def _renew_ask(item: pb.RenewItem, owner: str) -> RenewAsk:
@@ -155,38 +161,57 @@ def _renew_ask(item: pb.RenewItem, owner: str) -> RenewAsk:
     return RenewAsk(run_id=run_id, path=path, attempt=item.attempt, owner=owner)
 
 
-def _report(item: pb.ReportItem, owner: str) -> Report:
+class _Reporter(NamedTuple):
+    """Who reports, and what it reads: a next task must be for one of its queues."""
+
+    owner: str
+    namespace: str
+    queues: frozenset[str]
+
+
+def _reporter(request: pb.ReportRequest) -> _Reporter:
+    if len(request.queues) > QUEUES:
+        raise InvalidArgument(field="queues", problem=f"there may be at most {QUEUES}")
+    return _Reporter(request.owner, namespace_of(request.namespace), frozenset(request.queues))
+
+
+def _report(item: pb.ReportItem, reporter: _Reporter) -> Report:
     run_id, path = parse_task_id(item.task_id)
     if item.attempt < 1:
         raise InvalidArgument(field="attempt", problem="it must be a number from 1")
-    make = partial(
-        _OUTCOMES.get(item.WhichOneof("outcome") or "", _no_outcome),
+    make = _OUTCOMES.get(item.WhichOneof("outcome") or "", _no_outcome)
+    return make(
+        item,
+        reporter,
         run_id=run_id,
         path=path,
         attempt=item.attempt,
-        owner=owner,
+        owner=reporter.owner,
         trace=traceparent_of(item.traceparent),
     )
-    return make(item)
 
 
-def _no_outcome(_item: pb.ReportItem, **_place: Any) -> Report:
+def _no_outcome(_item: pb.ReportItem, _reporter: _Reporter, **_place: Any) -> Report:
     raise InvalidArgument(field="outcome", problem="set one of succeeded, failed, cancelled, released")
 
 
-def _succeeded(item: pb.ReportItem, **place: Any) -> Report:
-    return ReportSucceeded(**place, output=accept(item.succeeded.output, "output"))
+def _succeeded(item: pb.ReportItem, reporter: _Reporter, **place: Any) -> Report:
+    wish = None
+    if item.next_grant_key and reporter.queues:
+        grant_key = _grant_key(item.next_grant_key, "next_grant_key")
+        wish = Wish(grant_key=grant_key, namespace=reporter.namespace, queues=reporter.queues)
+    return ReportSucceeded(**place, output=accept(item.succeeded.output, "output"), wish=wish)
 
 
-def _failed(item: pb.ReportItem, **place: Any) -> Report:
+def _failed(item: pb.ReportItem, _reporter: _Reporter, **place: Any) -> Report:
     return ReportFailed(**place, failure=_failure(item.failed), final=item.failed.final)
 
 
-def _cancelled(_item: pb.ReportItem, **place: Any) -> Report:
+def _cancelled(_item: pb.ReportItem, _reporter: _Reporter, **place: Any) -> Report:
     return ReportCancelled(**place)
 
 
-def _released(_item: pb.ReportItem, **place: Any) -> Report:
+def _released(_item: pb.ReportItem, _reporter: _Reporter, **place: Any) -> Report:
     return ReportReleased(**place)
 
 
@@ -212,22 +237,25 @@ def _lease_result(answer: object, room: messages.Room) -> pb.LeaseResult:
     if isinstance(answer, Granted):
         if not room.takes(len(answer.input)):  # it is asked for again, under the same grant_key
             return pb.LeaseResult(answer=pb.LEASE_ANSWER_BUSY)
-        grant = pb.Grant(
-            lease=answer.lease,
-            handler=answer.handler,
-            input=answer.input,
-            idempotency_key=answer.idempotency_key,
-            traceparent=answer.trace,
-            run_id=run_id_text(answer.run_id),
-            path=answer.path,
-            try_number=answer.try_number,
-            workflow=answer.workflow,
-            namespace=answer.namespace,
-        )
-        return pb.LeaseResult(answer=pb.LEASE_ANSWER_GRANTED, grant=grant)
+        return pb.LeaseResult(answer=pb.LEASE_ANSWER_GRANTED, grant=_grant(answer))
     if isinstance(answer, Answer):
         return pb.LeaseResult(answer=_LEASE[answer])
     return pb.LeaseResult(answer=pb.LEASE_ANSWER_REFUSED, refusal=item_refusal(_error(answer)))
+
+
+def _grant(granted: Granted) -> pb.Grant:
+    return pb.Grant(
+        lease=granted.lease,
+        handler=granted.handler,
+        input=granted.input,
+        idempotency_key=granted.idempotency_key,
+        traceparent=granted.trace,
+        run_id=run_id_text(granted.run_id),
+        path=granted.path,
+        try_number=granted.try_number,
+        workflow=granted.workflow,
+        namespace=granted.namespace,
+    )
 
 
 def _renew_result(answer: object) -> pb.RenewResult:
@@ -241,6 +269,12 @@ def _renew_result(answer: object) -> pb.RenewResult:
 def _report_result(answer: object) -> pb.ReportResult:
     if isinstance(answer, Answer):
         return pb.ReportResult(answer=_REPORT[answer])
+    if isinstance(answer, Continued):
+        granted = answer.grant
+        following = pb.NextTask(
+            task_id=task_id(granted.run_id, granted.path), attempt=answer.attempt, grant=_grant(granted)
+        )
+        return pb.ReportResult(answer=_REPORT[answer.answer], next=following)
     return pb.ReportResult(answer=pb.REPORT_ANSWER_REFUSED, refusal=item_refusal(_error(answer)))
 
 

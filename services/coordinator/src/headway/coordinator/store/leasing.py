@@ -1,38 +1,121 @@
-"""Lease and Renew: task rows are locked without ever waiting, and without the run's lock."""
+"""Lease and Renew: each is one statement that never waits and commits by itself, and a look at what it left alone."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
 from uuid import UUID
 
 import asyncpg
+from msgspec import Struct
 
 from headway.coordinator.core.admission import RunGate
-from headway.coordinator.core.machines import FINAL_RUN_STATES
+from headway.coordinator.core.machines import FINAL_RUN_STATES, TaskState
 from headway.coordinator.store.pool import Connection
-from headway.coordinator.store.saving import guarded
 from headway.coordinator.store.statements import SQL
 
-TaskKey = tuple[UUID, str]
+Found: TypeAlias = dict[int, asyncpg.Record]
+"""Rows by the place, from 0, of what was asked for; not everything need have one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewLease:
-    """A lease to write."""
+class Renewal(Protocol):
+    """What `renew` needs to know."""
 
-    run_id: UUID
-    path: str
+    @property
+    def run_id(self) -> UUID: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def owner(self) -> str: ...
+
+
+class Request(Renewal, Protocol):
+    """What `grant` needs to know."""
+
+    @property
+    def grant_key(self) -> str: ...
+
+
+class LeasedRow(Struct, frozen=True):
+    """The columns of a task's row by which Lease and Renew are judged."""
+
+    state: TaskState
     attempt: int
-    owner: str
-    grant_key: str
-    leased_at: datetime
-    expires_at: datetime
-    attempt_expires_at: datetime | None
+    lease_owner: str | None
+    grant_key: str | None
+
+
+async def grant(connection: Connection, bucket: int, requests: Sequence[Request], input_bytes: int) -> Found:
+    """Grant what is clear: the run is open and not stopping, the task READY at that attempt, its row not locked.
+
+    Args:
+        connection: in no transaction.
+        bucket: of all the runs.
+        requests: at most one for each attempt.
+        input_bytes: of inputs that are read; tasks whose inputs do not fit are left alone.
+
+    Returns:
+        What was granted: n, handler, data (None: no input), generation, tries, workflow, namespace, trace, left_ms,
+        waited (seconds since the run's start, for the first lease in it).
+    """
+    records = await connection.fetch(
+        SQL["grant_leases"],
+        bucket,
+        [request.run_id for request in requests],
+        [request.path for request in requests],
+        [request.attempt for request in requests],
+        [request.owner for request in requests],
+        [request.grant_key for request in requests],
+        input_bytes,
+    )
+    return _by_place(records)
+
+
+async def look_at_leases(connection: Connection, bucket: int, requests: Sequence[Request], input_bytes: int) -> Found:
+    """Lock and read what is there now; `fits` says whether its input, if any is read, is among `input_bytes`."""
+    records = await connection.fetch(
+        SQL["look_at_leases"],
+        bucket,
+        [request.run_id for request in requests],
+        [request.path for request in requests],
+        [request.grant_key for request in requests],
+        input_bytes,
+    )
+    return _by_place(records)
+
+
+async def renew(connection: Connection, bucket: int, renewals: Sequence[Renewal]) -> Found:
+    """Prolong leases that are held as they say and not locked: n, left_ms, cancel (the handler is to stop).
+
+    Args:
+        connection: in no transaction.
+        bucket: of all the runs.
+        renewals: at most one for each attempt and owner.
+    """
+    records = await connection.fetch(
+        SQL["renew_leases"],
+        bucket,
+        [renewal.run_id for renewal in renewals],
+        [renewal.path for renewal in renewals],
+        [renewal.attempt for renewal in renewals],
+        [renewal.owner for renewal in renewals],
+    )
+    return _by_place(records)
+
+
+async def look_at_renewals(connection: Connection, bucket: int, renewals: Sequence[Renewal]) -> Found:
+    """Lock and read what is there now."""
+    records = await connection.fetch(
+        SQL["look_at_renewals"],
+        bucket,
+        [renewal.run_id for renewal in renewals],
+        [renewal.path for renewal in renewals],
+    )
+    return _by_place(records)
 
 
 def gate(record: asyncpg.Record) -> RunGate:
-    """What Lease and Renew know of a task's run."""
+    """What a look tells of a task's run."""
     return RunGate(
         is_final=record["run_state"] in FINAL_RUN_STATES,
         is_stopping=record["cancelling"] or record["expired"] or record["finish_path"] is not None,
@@ -40,43 +123,12 @@ def gate(record: asyncpg.Record) -> RunGate:
     )
 
 
-async def lock_leases(
-    connection: Connection, bucket: int, keys: Sequence[TaskKey], input_bytes: int
-) -> dict[TaskKey, Any]:
-    """Lock task rows and read their inputs, as far as those fit together; skips what is locked."""
-    arrays = [key[0] for key in keys], [key[1] for key in keys]
-    records = await connection.fetch(SQL["lock_leases"], bucket, *arrays, input_bytes)
-    return {(record["run_id"], record["path"]): record for record in records}
+def leased_row(record: asyncpg.Record) -> LeasedRow | None:
+    """What a look tells of a task; None: its row is locked elsewhere."""
+    if record["state"] is None:
+        return None
+    return LeasedRow(TaskState(record["state"]), record["attempt"], record["lease_owner"], record["grant_key"])
 
 
-async def lock_renewals(connection: Connection, bucket: int, keys: Sequence[TaskKey]) -> dict[TaskKey, Any]:
-    """Lock task rows whose leases go on; skips what is locked."""
-    arrays = [key[0] for key in keys], [key[1] for key in keys]
-    records = await connection.fetch(SQL["lock_renewals"], bucket, *arrays)
-    return {(record["run_id"], record["path"]): record for record in records}
-
-
-async def existing(connection: Connection, bucket: int, keys: Sequence[TaskKey]) -> set[TaskKey]:
-    """Which tasks are there, locked elsewhere or not."""
-    arrays = [key[0] for key in keys], [key[1] for key in keys]
-    records = await connection.fetch(SQL["existing_tasks"], bucket, *arrays)
-    return {(record["run_id"], record["path"]) for record in records}
-
-
-async def grant(connection: Connection, bucket: int, leases: Iterable[NewLease]) -> None:
-    """Write leases on rows that are locked.
-
-    Raises:
-        NotApplied: a row is not ready at that attempt although it is locked.
-    """
-    rows = [
-        (lease.run_id, lease.path, lease.attempt, lease.owner, lease.grant_key, lease.leased_at, lease.expires_at,
-         lease.attempt_expires_at)
-        for lease in leases
-    ]  # fmt: skip
-    await guarded(connection, "grant_leases", bucket, rows)
-
-
-async def renew(connection: Connection, bucket: int, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Write new ends (run_id, path, attempt, owner, lease_expires_at) of leases that are locked."""
-    await guarded(connection, "renew_leases", bucket, rows)
+def _by_place(records: Sequence[Any]) -> Found:
+    return {record["n"] - 1: record for record in records}

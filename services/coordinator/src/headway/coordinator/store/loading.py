@@ -1,13 +1,14 @@
 """Reads rows under a run's lock, as the reducer asks for them."""
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import asyncpg
 import orjson
+from msgspec import Struct, field
 
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import RunState, TaskState
@@ -18,95 +19,61 @@ from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
 
 
-@dataclass(slots=True)
-class Held:
+class Held(Struct, eq=False):
     """A run under its lock.
 
     Attributes:
-        was_seq: of its row when it was locked; None: there is no row yet.
-        was: state and attempt of each task row when it was locked: the guards of its update.
+        was_run: its row when it was locked; None: there is no row yet.
+        was: its task rows when they were locked: what the guards of their changes are made of.
     """
 
     run_id: UUID
     state: State
-    was_seq: int | None
-    was: dict[str, tuple[str, int]] = field(default_factory=dict)
+    was_run: RunRow | None = None
+    was: dict[str, TaskRow] = field(default_factory=dict)
 
     def take(self, row: TaskRow) -> None:
-        """A task row was locked and read."""
-        self.state.tasks[row.path] = row
-        self.was[row.path] = (row.state, row.attempt)
+        """A task row was locked and read; decisions change copies only."""
+        self.state.tasks[row.path] = self.was[row.path] = row
 
 
-def run_row(record: asyncpg.Record) -> RunRow:
-    """A row of `runs` as the reducer sees it."""
-    return RunRow(
-        namespace=record["namespace"],
-        workflow=record["workflow"],
-        version=record["version"],
-        key=record["key"],
-        trace=record["trace"],
-        created_at=record["created_at"],
-        last_event_at=record["last_event_at"],
-        state=RunState(record["state"]),
-        epoch=record["epoch"],
-        seq=record["seq"],
-        vars=orjson.loads(record["vars"]),
-        cancelling=record["cancelling"],
-        failing=record["failing"],
-        expired=record["expired"],
-        finish_path=record["finish_path"],
-        open_tasks=record["open_tasks"],
-        succeeded_tasks=record["succeeded_tasks"],
-        unhandled_tasks=record["unhandled_tasks"],
-        error=None if record["error"] is None else orjson.loads(record["error"]),
-        output_path=record["output_path"],
-        output_attempt=record["output_attempt"],
-        finished_at=record["finished_at"],
-    )
+_RUN_COLUMNS = slice(3, 25)
+_TASK_COLUMNS = slice(25, None)
+_TASK_PATH = 25
+_RUN_STATES = {str(state): state for state in RunState}
+_TASK_STATES = {str(state): state for state in TaskState}
 
 
-def task_row(record: asyncpg.Record) -> TaskRow:
-    """A row of `tasks` as the reducer sees it. Columns in the order of lock_tasks."""
+def run_row(columns: tuple[Any, ...]) -> RunRow:
+    """A row of `runs` as the reducer sees it. Columns in the order of lock_steps, which is that of the class."""
+    row = RunRow(*columns)
+    row.state = _RUN_STATES[row.state]
+    row.vars = orjson.loads(columns[_VARS]) if columns[_VARS] != b"{}" else {}
+    if row.error is not None:
+        row.error = orjson.loads(columns[_RUN_ERROR])
+    return row
+
+
+_VARS = RunRow.__struct_fields__.index("vars")
+_RUN_ERROR = RunRow.__struct_fields__.index("error")
+
+
+def task_row(columns: tuple[Any, ...]) -> TaskRow:
+    """A row of `tasks` as the reducer sees it. Columns in the order of lock_tasks, from `path` on."""
     (
-        _run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms, timeout_ms,
+        path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms, timeout_ms,
         input_path, input_attempt, input_role, output_attempt, failure_class, error, disposition, handled_by, cause,
         created_at, ready_at, started_at, finished_at, due_at, owner, leased_at, lease_owner, lease_expires_at,
-        grant_key, attempt_expires_at, sweep_at, reported,
-    ) = record  # fmt: skip
+        grant_key, eager_grants, attempt_expires_at, sweep_at, reported,
+    ) = columns  # fmt: skip
     return TaskRow(
-        path=path,
-        namespace=namespace,
-        queue=queue,
-        handler=handler,
-        lease_ms=lease_ms,
-        attempt_timeout_ms=timeout_ms,
-        created_at=created_at,
-        state=TaskState(state),
-        attempt=attempt,
-        generation=generation,
-        tries=tries,
-        losses=losses,
-        input=None if input_path is None else (input_path, input_attempt, input_role),
-        output_attempt=output_attempt,
-        failure_class=None if failure_class is None else FailureClass(failure_class),
-        error=None if error is None else orjson.loads(error),
-        disposition=disposition,
-        handled_by=handled_by,
-        cause=cause,
-        ready_at=ready_at,
-        started_at=started_at,
-        finished_at=finished_at,
-        due_at=due_at,
-        owner=owner,
-        leased_at=leased_at,
-        lease_owner=lease_owner,
-        lease_expires_at=lease_expires_at,
-        grant_key=grant_key,
-        attempt_expires_at=attempt_expires_at,
-        sweep_at=sweep_at,
-        reported=reported,
-    )
+        path, namespace, queue, handler, lease_ms, timeout_ms, created_at, _TASK_STATES[state], attempt, generation,
+        tries, losses, None if input_path is None else (input_path, input_attempt, input_role), output_attempt,
+        None if failure_class is None else FailureClass(failure_class),
+        None if error is None else orjson.loads(error),
+        disposition, handled_by, cause, ready_at, started_at, finished_at, due_at, owner, leased_at, lease_owner,
+        lease_expires_at, grant_key, eager_grants, attempt_expires_at, sweep_at, reported,
+    )  # fmt: skip
 
 
 class TaskView:
@@ -142,36 +109,52 @@ def _attempt_row(record: asyncpg.Record) -> AttemptRow:
     )
 
 
-async def lock_runs(
-    connection: Connection, bucket: int, run_ids: Iterable[UUID], *, wait: bool
-) -> tuple[dict[UUID, RunRow], datetime]:
-    """Lock runs in order.
+class Locked(Struct):
+    """What lock_steps found.
+
+    Attributes:
+        held: runs that are locked now, without their plans yet.
+        busy: runs that are locked elsewhere.
+        now: the database's time, taken when the locks were held: no wait for them makes event time go back.
+    """
+
+    held: dict[UUID, tuple[RunRow, list[TaskRow]]]
+    busy: set[UUID]
+    now: datetime
+
+
+async def lock_steps(
+    connection: Connection, bucket: int, paths: Mapping[UUID, Collection[str]], *, wait: bool
+) -> Locked:
+    """Lock runs in order, and the task rows that their events name.
 
     Args:
         connection: in a transaction.
         bucket: of all the runs.
-        run_ids: which.
-        wait: for those that are locked elsewhere; else they are skipped.
-
-    Returns:
-        The rows that could be locked, and the database's time: taken after the locks, so that no wait for them makes
-        event time go back.
+        paths: of the tasks, by run.
+        wait: for a run that is locked elsewhere; then there is one run only. Else such runs are skipped.
     """
-    statement = SQL["lock_runs_waiting" if wait else "lock_runs"]
-    records = await connection.fetch(statement, bucket, list(run_ids))
-    now = records[0]["now"] if records and not wait else await clock(connection)
-    return {row["run_id"]: run_row(row) for row in records}, now
-
-
-async def existing_runs(connection: Connection, bucket: int, run_ids: Iterable[UUID]) -> set[UUID]:
-    """Which runs are there, locked elsewhere or not."""
-    return {row["run_id"] for row in await connection.fetch(SQL["existing_runs"], bucket, list(run_ids))}
-
-
-async def clock(connection: Connection) -> datetime:
-    """The database's time, now."""
-    now: datetime = await connection.fetchval(SQL["clock"])
-    return now
+    run_ids = sorted(paths)
+    if wait:
+        for run_id in run_ids:
+            await connection.execute(SQL["wait_for_run"], bucket, run_id)
+    records = await connection.fetch(
+        SQL["lock_steps"], bucket, run_ids, [",".join(paths[run_id]) for run_id in run_ids]
+    )
+    locked = Locked({}, set(), records[0]["now"])
+    for record in records:
+        columns = tuple(record)
+        run_id: UUID = columns[0]
+        if columns[3] is None:
+            if columns[1]:
+                locked.busy.add(run_id)
+            continue
+        found = locked.held.get(run_id)
+        if found is None:
+            found = locked.held[run_id] = (run_row(columns[_RUN_COLUMNS]), [])
+        if columns[_TASK_PATH] is not None:
+            found[1].append(task_row(columns[_TASK_COLUMNS]))
+    return locked
 
 
 async def load(
@@ -206,7 +189,7 @@ async def _load_tasks(connection: Connection, bucket: int, held: Mapping[UUID, H
     for run_id, path in fresh:
         held[run_id].state.tasks[path] = None
     for record in await connection.fetch(SQL["lock_tasks"], bucket, run_ids, paths):
-        held[record["run_id"]].take(task_row(record))
+        held[record["run_id"]].take(task_row(tuple(record)[1:]))
 
 
 def _whole(statement: str) -> _Loader:
@@ -215,7 +198,7 @@ def _whole(statement: str) -> _Loader:
         for record in await connection.fetch(SQL[statement], bucket, run_ids):
             run = held[record["run_id"]]
             if run.state.tasks.get(record["path"]) is None:
-                run.take(task_row(record))
+                run.take(task_row(tuple(record)[1:]))
         for run_id, key in asked:
             held[run_id].state.loaded.add(key)
 

@@ -1,7 +1,7 @@
 """Writes what decisions changed, set-wise: one statement per table and batch, each change guarded by what was read."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -9,57 +9,13 @@ from uuid import UUID
 import orjson
 
 from headway.coordinator.core.events import FORMAT
-from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
-from headway.coordinator.core.state import Changes
+from headway.coordinator.store.changes import Saving
 from headway.coordinator.store.errors import NotApplied
-from headway.coordinator.store.loading import Held
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
+from headway.coordinator.store.steps import Steps
 from headway.coordinator.store.timers import TimerKey, delete_timers
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventRecord:
-    """A row of `run_events`, but for its run."""
-
-    seq: int
-    type: str
-    at: datetime
-    path: str
-    attempt: int
-    event: bytes
-    actions: bytes
-
-
-@dataclass(slots=True)
-class Saving:
-    """What one run's events of a batch changed, together.
-
-    Attributes:
-        dispatches: (outbox_id, path, attempt, trace), in order.
-        requests: (request_id, answer).
-    """
-
-    held: Held
-    changes: Changes = field(default_factory=Changes)
-    events: list[EventRecord] = field(default_factory=list)
-    dispatches: list[tuple[UUID, str, int, str]] = field(default_factory=list)
-    requests: list[tuple[UUID, bytes]] = field(default_factory=list)
-
-    def add(self, later: Changes) -> None:
-        """Lay a later decision's changes over the earlier ones."""
-        mine = self.changes
-        mine.run = later.run or mine.run
-        mine.tasks.update(later.tasks)
-        mine.tokens.update(later.tokens)
-        mine.payloads.update(later.payloads)
-        if later.all_timers_gone:
-            mine.timers.clear()
-            mine.all_timers_gone = True
-        mine.timers.update(later.timers)
-        mine.signals.update(later.signals)
-        mine.attempts.extend(later.attempts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,13 +39,22 @@ async def save(connection: Connection, bucket: int, batch: Iterable[Saving], now
         NotApplied: a guard did not hold.
     """
     savings = [saving for saving in batch if saving.events]
+    steps = Steps(now)
+    await _save_rest(connection, bucket, [saving for saving in savings if not steps.take(saving)], now)
+    await steps.save(connection, bucket)
+    for statement, rows in _sides(savings):
+        await _put(connection, statement, bucket, rows)
+    await _save_timers(connection, bucket, savings)
+
+
+async def _save_rest(connection: Connection, bucket: int, savings: Sequence[Saving], now: datetime) -> None:
+    """What does not go straight on, table by table."""
     if not savings:
         return
     await _save_runs(connection, bucket, savings)
     await _save_tasks(connection, bucket, savings)
     for statement, rows in _inserts(savings):
         await _put(connection, statement, bucket, rows)
-    await _save_timers(connection, bucket, savings)
     events = [
         (s.held.run_id, e.seq, e.type, e.at, e.path, e.attempt, e.event, e.actions) for s in savings for e in s.events
     ]
@@ -145,10 +110,10 @@ async def _save_runs(connection: Connection, bucket: int, savings: Iterable[Savi
         row, held = saving.changes.run, saving.held
         if row is None:
             raise NotApplied("an event without a change of its run")
-        if held.was_seq is None:
+        if held.was_run is None:
             new.append(_new_run(held.run_id, row))
         else:
-            changed.append((held.run_id, held.was_seq, *_run_state(row), row.last_event_at, row.finished_at))
+            changed.append((held.run_id, held.was_run.seq, *_run_state(row), row.last_event_at, row.finished_at))
     await _put(connection, "insert_runs", bucket, new)
     await guarded(connection, "update_runs", bucket, changed)
 
@@ -176,11 +141,11 @@ async def _save_tasks(connection: Connection, bucket: int, savings: Iterable[Sav
     for saving in savings:
         run_id, was = saving.held.run_id, saving.held.was
         for path, row in saving.changes.tasks.items():
-            guard = was.get(path)
-            if guard is None:
+            before = was.get(path)
+            if before is None:
                 new.append(_new_task(run_id, row))
             else:
-                changed.append((run_id, path, *guard, *_task_state(row)))
+                changed.append((run_id, path, before.state, before.attempt, *_task_state(row)))
     await _put(connection, "insert_tasks", bucket, new)
     await guarded(connection, "update_tasks", bucket, changed)
 
@@ -192,7 +157,7 @@ def _task_state(row: TaskRow) -> tuple[Any, ...]:
         row.state, row.attempt, row.generation, row.tries, row.losses, input_path, input_attempt, input_role,
         row.output_attempt, row.failure_class, _json(row.error), row.disposition, row.handled_by, row.cause,
         row.ready_at, row.started_at, row.finished_at, row.due_at, row.owner, row.leased_at, row.lease_owner,
-        row.lease_expires_at, row.grant_key, row.attempt_expires_at, row.sweep_at, row.reported,
+        row.lease_expires_at, row.grant_key, row.eager_grants, row.attempt_expires_at, row.sweep_at, row.reported,
     )  # fmt: skip
 
 
@@ -210,7 +175,7 @@ def _new_task(run_id: UUID, row: TaskRow) -> tuple[Any, ...]:
 
 
 def _inserts(savings: Sequence[Saving]) -> Iterable[tuple[str, Rows]]:
-    """What is only ever added, or guarded by the run's lock alone."""
+    """What is only ever added with runs and tasks."""
     yield (
         "insert_payloads",
         [(s.held.run_id, *key, data.raw) for s in savings for key, data in s.changes.payloads.items()],
@@ -220,6 +185,10 @@ def _inserts(savings: Sequence[Saving]) -> Iterable[tuple[str, Rows]]:
          _json(a.error))
         for s in savings for a in s.changes.attempts
     ]  # fmt: skip
+
+
+def _sides(savings: Sequence[Saving]) -> Iterable[tuple[str, Rows]]:
+    """What is put or added beside runs and tasks, guarded by the run's lock alone."""
     yield "put_tokens", [(s.held.run_id, *_token(row)) for s in savings for row in s.changes.tokens.values()]
     yield "put_signals", [
         (s.held.run_id, row.seq, row.name, row.payload.raw, row.received_at, row.taken_by)
@@ -235,7 +204,7 @@ def _token(row: TokenRow) -> tuple[Any, ...]:
 
 
 async def _save_timers(connection: Connection, bucket: int, savings: Sequence[Saving]) -> None:
-    over = [saving.held.run_id for saving in savings if saving.changes.all_timers_gone and saving.held.was_seq]
+    over = [saving.held.run_id for saving in savings if saving.changes.all_timers_gone and saving.held.was_run]
     if over:
         await connection.execute(SQL["delete_run_timers"], bucket, over)
     gone: list[TimerKey] = []
@@ -251,8 +220,6 @@ async def _save_timers(connection: Connection, bucket: int, savings: Sequence[Sa
 
 
 def _dispatches(saving: Saving) -> Iterable[tuple[Any, ...]]:
-    """Outbox rows of attempts that still want a worker at the end of the batch."""
     for outbox_id, path, attempt, trace in saving.dispatches:
         row = saving.changes.tasks[path]
-        if row.state is TaskState.READY and row.attempt == attempt:
-            yield outbox_id, saving.held.run_id, row.namespace, path, attempt, row.queue, row.handler, trace
+        yield outbox_id, saving.held.run_id, row.namespace, path, attempt, row.queue, row.handler, trace

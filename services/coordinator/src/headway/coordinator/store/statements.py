@@ -6,5 +6,11 @@ from typing import Final
 from headway.runtime.sql import load_statements
 
 SQL: Final = load_statements(
-    files("headway.coordinator.store").joinpath("sql"), "runs.sql", "tasks.sql", "outbox.sql", "definitions.sql"
+    files("headway.coordinator.store").joinpath("sql"),
+    "steps.sql",
+    "runs.sql",
+    "tasks.sql",
+    "leases.sql",
+    "outbox.sql",
+    "definitions.sql",
 )

@@ -10,7 +10,7 @@ The shell locks the run, loads what `wants` names, and then:
 Whether an event applies at all is judged before, by `admission`.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from headway.coordinator.core.actions import Action
 from headway.coordinator.core.decide import _events
@@ -22,15 +22,13 @@ from headway.coordinator.core.state import Changes, Key, Missing, State
 __all__ = ["Decision", "Need", "decide", "wants"]
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """The decision reaches rows that were not loaded: load them in this transaction and ask again."""
 
     keys: frozenset[Key]
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What an event causes: the actions to record, and the rows that the projector made of them."""
 
     actions: list[Action]

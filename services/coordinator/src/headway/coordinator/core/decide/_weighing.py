@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide._scope import Scope
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 Names: TypeAlias = tuple[tuple[str, int | None], ...]  # failed nodes, each with the edge that handled it
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """What an edge carries. `fault`: a live token whose condition could not be evaluated: its target fails."""
 
     kind: str

@@ -1,5 +1,6 @@
 -- The first schema. Every table of a run has the bucket as the first column of every key and hot index, so that the
--- same statements run on one PostgreSQL and on Citus distributed by bucket.
+-- same statements run on one PostgreSQL and on Citus distributed by bucket. There are no foreign keys between them: rows
+-- of a run are only written and deleted by a transaction that holds the run's row.
 
 CREATE TABLE definitions (
     namespace   text        NOT NULL,
@@ -62,8 +63,7 @@ CREATE TABLE outputs (
     role     text     NOT NULL,
     data     bytea    NOT NULL,                     -- JSON, UTF-8, checked before it is written
     CONSTRAINT outputs_pkey PRIMARY KEY (bucket, run_id, path, attempt, role),
-    CONSTRAINT outputs_role CHECK (role IN ('input', 'output')),
-    CONSTRAINT outputs_run FOREIGN KEY (bucket, run_id) REFERENCES runs ON DELETE CASCADE
+    CONSTRAINT outputs_role CHECK (role IN ('input', 'output'))
 );
 
 CREATE TABLE tasks (
@@ -99,11 +99,11 @@ CREATE TABLE tasks (
     lease_owner         text,                       -- the lease: these four are set exactly while running
     lease_expires_at    timestamptz,
     grant_key           text,
+    eager_grants        smallint    NOT NULL DEFAULT 0, -- how many leases in a row, this one included, came with a report's answer
     attempt_expires_at  timestamptz,                -- when the attempt times out; may be unset
     sweep_at            timestamptz,                -- when a READY task may be dispatched again without proof of loss
     reported            boolean     NOT NULL,       -- the worker reported this attempt: a second report is a duplicate
     CONSTRAINT tasks_pkey PRIMARY KEY (bucket, run_id, path),
-    CONSTRAINT tasks_run FOREIGN KEY (bucket, run_id) REFERENCES runs ON DELETE CASCADE,
     CONSTRAINT tasks_state CHECK (state IN
         ('pending', 'ready', 'running', 'waiting', 'retrying', 'succeeded', 'failed', 'cancelled')),
     CONSTRAINT tasks_running_has_lease CHECK ((state = 'running') = (lease_expires_at IS NOT NULL)),
@@ -132,8 +132,7 @@ CREATE TABLE attempts (
     reported      boolean     NOT NULL,             -- its worker reported it: a second report is a duplicate
     failure_class text,
     error         bytea,
-    CONSTRAINT attempts_pkey PRIMARY KEY (bucket, run_id, path, attempt),
-    CONSTRAINT attempts_task FOREIGN KEY (bucket, run_id, path) REFERENCES tasks ON DELETE CASCADE
+    CONSTRAINT attempts_pkey PRIMARY KEY (bucket, run_id, path, attempt)
 );
 
 -- Tokens that reached a node with several incoming edges; bit i belongs to its i-th incoming edge.
@@ -146,8 +145,7 @@ CREATE TABLE tokens (
     failed  bytea    NOT NULL,
     always  bytea    NOT NULL,                      -- live tokens that came by an always edge
     names   bytea    NOT NULL,                      -- JSON {edge: [[failed node, handling edge or null], …]}
-    CONSTRAINT tokens_pkey PRIMARY KEY (bucket, run_id, path),
-    CONSTRAINT tokens_run FOREIGN KEY (bucket, run_id) REFERENCES runs ON DELETE CASCADE
+    CONSTRAINT tokens_pkey PRIMARY KEY (bucket, run_id, path)
 ) WITH (fillfactor = 60);
 
 CREATE TABLE run_events (
@@ -161,8 +159,7 @@ CREATE TABLE run_events (
     attempt  bigint      NOT NULL,                  -- 0 for the run
     event    bytea       NOT NULL,                  -- JSON object
     actions  bytea       NOT NULL,                  -- JSON array
-    CONSTRAINT run_events_pkey PRIMARY KEY (bucket, run_id, seq),
-    CONSTRAINT run_events_run FOREIGN KEY (bucket, run_id) REFERENCES runs ON DELETE CASCADE
+    CONSTRAINT run_events_pkey PRIMARY KEY (bucket, run_id, seq)
 );
 
 -- Carried out by the relay, then deleted. outbox_id is a time-ordered UUID made by the coordinator.
@@ -195,7 +192,6 @@ CREATE TABLE timers (
     attempt  bigint      NOT NULL,                  -- 0 for the run
     due_at   timestamptz NOT NULL,
     CONSTRAINT timers_pkey PRIMARY KEY (bucket, run_id, path, kind, attempt),
-    CONSTRAINT timers_run FOREIGN KEY (bucket, run_id) REFERENCES runs ON DELETE CASCADE,
     CONSTRAINT timers_kind CHECK (kind IN
         ('wait', 'event_timeout', 'retry', 'queue_timeout', 'total_timeout', 'run_deadline', 'cancel_grace'))
 );
@@ -209,8 +205,7 @@ CREATE TABLE signals (
     payload     bytea       NOT NULL,               -- JSON
     received_at timestamptz NOT NULL,
     taken_by    text,                               -- path of the task that consumed it
-    CONSTRAINT signals_pkey PRIMARY KEY (bucket, run_id, seq),
-    CONSTRAINT signals_run FOREIGN KEY (bucket, run_id) REFERENCES runs ON DELETE CASCADE
+    CONSTRAINT signals_pkey PRIMARY KEY (bucket, run_id, seq)
 );
 CREATE INDEX signals_waiting ON signals (bucket, run_id, name, seq) WHERE taken_by IS NULL;
 
@@ -220,8 +215,7 @@ CREATE TABLE requests (
     run_id      uuid     NOT NULL,
     request_id  uuid     NOT NULL,
     answer      bytea    NOT NULL,                  -- JSON: what the first one was answered
-    CONSTRAINT requests_pkey PRIMARY KEY (bucket, run_id, request_id),
-    CONSTRAINT requests_run FOREIGN KEY (bucket, run_id) REFERENCES runs ON DELETE CASCADE
+    CONSTRAINT requests_pkey PRIMARY KEY (bucket, run_id, request_id)
 );
 
 -- Reports that came too late: nothing changed, but an operator can see them.
@@ -233,8 +227,7 @@ CREATE TABLE stale_reports (
     owner     text        NOT NULL,
     answer    text        NOT NULL,
     at        timestamptz NOT NULL,
-    CONSTRAINT stale_reports_pkey PRIMARY KEY (bucket, run_id, path, attempt, owner),
-    CONSTRAINT stale_reports_run FOREIGN KEY (bucket, run_id) REFERENCES runs ON DELETE CASCADE
+    CONSTRAINT stale_reports_pkey PRIMARY KEY (bucket, run_id, path, attempt, owner)
 );
 
 -- Idempotency keys of starts. Their bucket is a fixed hash of (namespace, key), never the run's.

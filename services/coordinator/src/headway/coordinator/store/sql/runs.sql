@@ -1,29 +1,9 @@
 -- Statements on `runs`, `run_events`, `requests`, `stale_reports` and `start_keys`. One bucket each, but for reads that
 -- list across buckets.
 
--- name: lock_runs
--- The locks of a decision, in order; runs that are locked elsewhere are skipped and come in the next batch.
-SELECT run_id, namespace, workflow, version, state, epoch, seq, key, trace, vars, cancelling, failing, expired,
-       finish_path, open_tasks, succeeded_tasks, unhandled_tasks, error, output_path, output_attempt, created_at,
-       last_event_at, finished_at, clock_timestamp() AS now
-FROM runs
-WHERE bucket = $1 AND run_id = ANY ($2::uuid[])
-ORDER BY run_id
-FOR UPDATE SKIP LOCKED;
-
--- name: lock_runs_waiting
--- The same, waiting: for runs that were skipped once, so that nobody spins.
-SELECT run_id, namespace, workflow, version, state, epoch, seq, key, trace, vars, cancelling, failing, expired,
-       finish_path, open_tasks, succeeded_tasks, unhandled_tasks, error, output_path, output_attempt, created_at,
-       last_event_at, finished_at
-FROM runs
-WHERE bucket = $1 AND run_id = ANY ($2::uuid[])
-ORDER BY run_id
-FOR UPDATE;
-
--- name: existing_runs
--- Which of the runs that were not locked are there at all.
-SELECT run_id FROM runs WHERE bucket = $1 AND run_id = ANY ($2::uuid[]);
+-- name: wait_for_run
+-- Waits for a lock: for a run that was skipped too often, so that nobody spins.
+SELECT 1 FROM runs WHERE bucket = $1 AND run_id = $2 FOR UPDATE;
 
 -- name: clock
 -- The one clock, taken once the locks are held: a wait for them must not make event time go back.

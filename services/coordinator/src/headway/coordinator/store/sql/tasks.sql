@@ -10,13 +10,13 @@ SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.
        t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
        t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at, t.started_at,
        t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_owner, t.lease_expires_at, t.grant_key,
-       t.attempt_expires_at, t.sweep_at, t.reported
+       t.eager_grants, t.attempt_expires_at, t.sweep_at, t.reported
 FROM (SELECT run_id, path FROM unnest($2::uuid[], $3::text[]) AS k (run_id, path) ORDER BY run_id, path) AS x
 CROSS JOIN LATERAL (
     SELECT run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
            attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error, disposition,
            handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at, lease_owner,
-           lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported
+           lease_expires_at, grant_key, eager_grants, attempt_expires_at, sweep_at, reported
     FROM tasks
     WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
     FOR UPDATE
@@ -28,7 +28,7 @@ SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.
        t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
        t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at, t.started_at,
        t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_owner, t.lease_expires_at, t.grant_key,
-       t.attempt_expires_at, t.sweep_at, t.reported
+       t.eager_grants, t.attempt_expires_at, t.sweep_at, t.reported
 FROM tasks AS t
 WHERE t.bucket = $1 AND t.run_id = ANY ($2::uuid[])
   AND t.state IN ('pending', 'ready', 'running', 'waiting', 'retrying')
@@ -41,7 +41,7 @@ SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.
        t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
        t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at, t.started_at,
        t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_owner, t.lease_expires_at, t.grant_key,
-       t.attempt_expires_at, t.sweep_at, t.reported
+       t.eager_grants, t.attempt_expires_at, t.sweep_at, t.reported
 FROM tasks AS t
 WHERE t.bucket = $1 AND t.run_id = ANY ($2::uuid[]) AND t.state = 'failed' AND t.disposition = 'unhandled'
 ORDER BY t.run_id, t.path
@@ -53,7 +53,7 @@ SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.
        t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
        t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at, t.started_at,
        t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_owner, t.lease_expires_at, t.grant_key,
-       t.attempt_expires_at, t.sweep_at, t.reported
+       t.eager_grants, t.attempt_expires_at, t.sweep_at, t.reported
 FROM tasks AS t
 WHERE t.bucket = $1 AND t.run_id = ANY ($2::uuid[])
 ORDER BY t.run_id, t.path
@@ -64,34 +64,34 @@ FOR UPDATE OF t;
 INSERT INTO tasks (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler,
     lease_ms, attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error,
     disposition, handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at,
-    lease_owner, lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported)
+    lease_owner, lease_expires_at, grant_key, eager_grants, attempt_expires_at, sweep_at, reported)
 SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::integer[], $7::integer[],
     $8::integer[], $9::text[], $10::text[], $11::text[], $12::integer[], $13::integer[], $14::text[], $15::bigint[],
     $16::text[], $17::bigint[], $18::text[], $19::bytea[], $20::text[], $21::integer[], $22::text[],
     $23::timestamptz[], $24::timestamptz[], $25::timestamptz[], $26::timestamptz[], $27::timestamptz[], $28::text[],
-    $29::timestamptz[], $30::text[], $31::timestamptz[], $32::text[], $33::timestamptz[], $34::timestamptz[],
-    $35::boolean[]) AS x;
+    $29::timestamptz[], $30::text[], $31::timestamptz[], $32::text[], $33::smallint[], $34::timestamptz[],
+    $35::timestamptz[], $36::boolean[]) AS x;
 
 -- name: update_tasks
 -- Tasks after their events, guarded by the state and attempt that were read under the lock.
 INSERT INTO tasks AS t (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
     attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error,
     disposition, handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at,
-    lease_owner, lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported)
+    lease_owner, lease_expires_at, grant_key, eager_grants, attempt_expires_at, sweep_at, reported)
 SELECT $1, t.run_id, t.path, x.state, x.attempt, x.generation, x.tries, x.losses, t.namespace, t.queue, t.handler,
        t.lease_ms, t.attempt_timeout_ms, x.input_path, x.input_attempt, x.input_role, x.output_attempt,
        x.failure_class, x.error, x.disposition, x.handled_by, x.cause, t.created_at, x.ready_at,
        x.started_at, x.finished_at, x.due_at, x.owner, x.leased_at, x.lease_owner, x.lease_expires_at,
-       x.grant_key, x.attempt_expires_at, x.sweep_at, x.reported
+       x.grant_key, x.eager_grants, x.attempt_expires_at, x.sweep_at, x.reported
 FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::integer[], $9::integer[],
     $10::integer[], $11::text[], $12::bigint[], $13::text[], $14::bigint[], $15::text[], $16::bytea[],
     $17::text[], $18::integer[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::timestamptz[],
     $23::timestamptz[], $24::text[], $25::timestamptz[], $26::text[], $27::timestamptz[], $28::text[],
-    $29::timestamptz[], $30::timestamptz[], $31::boolean[])
+    $29::smallint[], $30::timestamptz[], $31::timestamptz[], $32::boolean[])
     AS x (run_id, path, was_state, was_attempt, state, attempt, generation, tries, losses, input_path,
           input_attempt, input_role, output_attempt, failure_class, error, disposition, handled_by,
           cause, ready_at, started_at, finished_at, due_at, owner, leased_at, lease_owner,
-          lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported)
+          lease_expires_at, grant_key, eager_grants, attempt_expires_at, sweep_at, reported)
 CROSS JOIN LATERAL (
     SELECT run_id, path, namespace, queue, handler, lease_ms, attempt_timeout_ms, created_at
     FROM tasks
@@ -106,117 +106,8 @@ SET state = EXCLUDED.state, attempt = EXCLUDED.attempt, generation = EXCLUDED.ge
     handled_by = EXCLUDED.handled_by, cause = EXCLUDED.cause, ready_at = EXCLUDED.ready_at, started_at =
     EXCLUDED.started_at, finished_at = EXCLUDED.finished_at, due_at = EXCLUDED.due_at, owner =
     EXCLUDED.owner, leased_at = EXCLUDED.leased_at, lease_owner = EXCLUDED.lease_owner, lease_expires_at =
-    EXCLUDED.lease_expires_at, grant_key = EXCLUDED.grant_key, attempt_expires_at =
+    EXCLUDED.lease_expires_at, grant_key = EXCLUDED.grant_key, eager_grants = EXCLUDED.eager_grants, attempt_expires_at =
     EXCLUDED.attempt_expires_at, sweep_at = EXCLUDED.sweep_at, reported = EXCLUDED.reported;
-
--- name: lock_leases
--- Tasks that workers ask for: never waits; with the run's gate and the task's input, as far as inputs fit into $4 bytes
--- together (what does not fit is asked for again).
-SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.handler, t.queue, t.lease_ms,
-       t.attempt_timeout_ms, t.grant_key, t.lease_owner, t.lease_expires_at, t.started_at, t.ready_at,
-       r.namespace, r.workflow, r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path, r.trace,
-       r.seq AS run_seq, r.created_at AS run_created_at, octet_length(i.data) AS input_size,
-       CASE WHEN sum(octet_length(i.data)) OVER (ROWS UNBOUNDED PRECEDING) <= $4::bigint THEN i.data END AS input,
-       clock_timestamp() AS now
-FROM (SELECT run_id, path FROM unnest($2::uuid[], $3::text[]) AS k (run_id, path) ORDER BY run_id, path) AS x
-CROSS JOIN LATERAL (
-    SELECT run_id, path, state, attempt, generation, tries, handler, queue, lease_ms, attempt_timeout_ms, grant_key,
-           lease_owner, lease_expires_at, started_at, ready_at, input_path, input_attempt, input_role
-    FROM tasks
-    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
-    FOR UPDATE SKIP LOCKED
-) AS t
-CROSS JOIN LATERAL (
-    SELECT namespace, workflow, state, cancelling, failing, expired, finish_path, trace, seq, created_at
-    FROM runs
-    WHERE bucket = $1 AND run_id = t.run_id
-    LIMIT 1
-) AS r
-LEFT JOIN LATERAL (
-    SELECT data
-    FROM outputs
-    WHERE bucket = $1 AND run_id = t.run_id AND path = t.input_path AND attempt = t.input_attempt
-      AND role = t.input_role
-    LIMIT 1
-) AS i ON true;
-
--- name: existing_tasks
--- Which of the tasks that were not locked are there at all.
-SELECT t.run_id, t.path
-FROM unnest($2::uuid[], $3::text[]) AS x (run_id, path)
-CROSS JOIN LATERAL (
-    SELECT run_id, path FROM tasks WHERE bucket = $1 AND run_id = x.run_id AND path = x.path LIMIT 1
-) AS t;
-
--- name: grant_leases
--- ready -> running (claim), guarded by state and attempt.
-INSERT INTO tasks AS t (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
-    attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error,
-    disposition, handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at,
-    lease_owner, lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported)
-SELECT $1, t.run_id, t.path, 'running', t.attempt, t.generation, t.tries, t.losses, t.namespace, t.queue, t.handler,
-       t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
-       t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at,
-       COALESCE(t.started_at, x.leased_at), t.finished_at, t.due_at, x.owner, x.leased_at, x.owner,
-       x.lease_expires_at, x.grant_key, x.attempt_expires_at, NULL, t.reported
-FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[],
-    $9::timestamptz[])
-    AS x (run_id, path, attempt, owner, grant_key, leased_at, lease_expires_at, attempt_expires_at)
-CROSS JOIN LATERAL (
-    SELECT run_id, path, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
-           attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class,
-           error, disposition, handled_by, cause, created_at, ready_at, started_at, finished_at,
-           due_at, reported
-    FROM tasks
-    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path AND attempt = x.attempt AND state = 'ready'
-    LIMIT 1
-) AS t
-ON CONFLICT (bucket, run_id, path) DO UPDATE
-SET state = EXCLUDED.state, started_at = EXCLUDED.started_at, owner = EXCLUDED.owner, leased_at =
-    EXCLUDED.leased_at, lease_owner = EXCLUDED.lease_owner, lease_expires_at = EXCLUDED.lease_expires_at,
-    grant_key = EXCLUDED.grant_key, attempt_expires_at = EXCLUDED.attempt_expires_at, sweep_at =
-    EXCLUDED.sweep_at;
-
--- name: lock_renewals
--- Leases that workers renew: never waits.
-SELECT t.run_id, t.path, t.state, t.attempt, t.lease_owner, t.lease_ms, t.lease_expires_at, t.attempt_expires_at,
-       r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path, clock_timestamp() AS now
-FROM (SELECT run_id, path FROM unnest($2::uuid[], $3::text[]) AS k (run_id, path) ORDER BY run_id, path) AS x
-CROSS JOIN LATERAL (
-    SELECT run_id, path, state, attempt, lease_owner, lease_ms, lease_expires_at, attempt_expires_at
-    FROM tasks
-    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
-    FOR UPDATE SKIP LOCKED
-) AS t
-CROSS JOIN LATERAL (
-    SELECT state, cancelling, failing, expired, finish_path FROM runs WHERE bucket = $1 AND run_id = t.run_id LIMIT 1
-) AS r;
-
--- name: renew_leases
--- Longer leases, guarded by the holder.
-INSERT INTO tasks AS t (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
-    attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error,
-    disposition, handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at,
-    lease_owner, lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported)
-SELECT $1, t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.namespace, t.queue, t.handler,
-       t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
-       t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at,
-       t.started_at, t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_owner, x.lease_expires_at,
-       t.grant_key, t.attempt_expires_at, t.sweep_at, t.reported
-FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::timestamptz[])
-    AS x (run_id, path, attempt, owner, lease_expires_at)
-CROSS JOIN LATERAL (
-    SELECT run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
-           attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class,
-           error, disposition, handled_by, cause, created_at, ready_at, started_at, finished_at,
-           due_at, owner, leased_at, lease_owner, grant_key, attempt_expires_at, sweep_at, reported
-    FROM tasks
-    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path AND attempt = x.attempt AND state = 'running'
-      AND lease_owner = x.owner
-    LIMIT 1
-) AS t
-ON CONFLICT (bucket, run_id, path) DO UPDATE
-SET lease_expires_at = EXCLUDED.lease_expires_at;
 
 -- name: get_attempts
 -- Attempts that were left behind, for late reports.

@@ -1,0 +1,180 @@
+"""Eager leases: the answer to a report may carry a next task of the run, leased in the report's own transaction.
+
+It saves the way through the outbox, the broker and a Lease call. It is short until the worker's next call: a worker
+that died, or never got the answer, holds up its task no longer than that.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Protocol, TypeAlias
+from uuid import UUID
+
+from msgspec import Struct
+
+from headway.coordinator.core.admission import Answer, earliest
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.rows import PayloadKey, RunRow, TaskRow
+from headway.coordinator.core.state import Draft, Key
+from headway.coordinator.engine import telemetry
+from headway.coordinator.engine.lanes import Ticket
+from headway.coordinator.engine.leasing import Granted
+from headway.coordinator.ids import idempotency_key
+from headway.coordinator.store.changes import Saving
+
+LEASE = timedelta(seconds=10)  # until a Renew prolongs it
+IN_A_ROW = 20  # grants before a run's next task goes through its queue, behind those of other runs
+INPUT_BYTES = 32 << 10  # of a task's input: the answers to 256 reports must fit into one response
+_MILLISECOND = timedelta(milliseconds=1)
+
+Load: TypeAlias = Callable[[dict[UUID, set[Key]]], Awaitable[None]]
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """A worker has a slot free for a next task.
+
+    Attributes:
+        grant_key: of the lease, should there be one.
+        namespace: of the queues.
+        queues: that it reads.
+    """
+
+    grant_key: str
+    namespace: str
+    queues: frozenset[str]
+
+
+class Continued(Struct, frozen=True, kw_only=True):
+    """A report's answer that carries a next task."""
+
+    answer: Answer
+    attempt: int
+    grant: Granted
+
+
+class Dispatched(NamedTuple):
+    """What one decision put on queues: (path, attempt), in order, and the traceparent of what comes of it."""
+
+    saving: Saving
+    attempts: list[tuple[str, int]]
+    trace: str
+
+
+class Reporter(Protocol):
+    """What a report tells of the worker and its task."""
+
+    @property
+    def owner(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+
+
+class _Candidate(Struct, eq=False):
+    ticket: Ticket[Any]
+    owner: str
+    wish: Wish
+    saving: Saving
+    path: str
+    trace: str
+    in_a_row: int
+
+
+class Eager:
+    """The eager leases of one batch."""
+
+    __slots__ = ("_candidates", "_load", "granted")
+
+    def __init__(self, load: Load) -> None:
+        """Begin with none; `load` reads rows of runs in the batch's transaction."""
+        self._load = load
+        self._candidates: list[_Candidate] = []
+        self.granted: dict[Ticket[Any], Continued] = {}
+
+    def consider(self, ticket: Ticket[Any], report: Reporter, wish: Wish, dispatched: Dispatched) -> None:
+        """A report's decision dispatched tasks: one of them may go to the reporter."""
+        saving = dispatched.saving
+        before = saving.held.was.get(report.path)
+        in_a_row = 1 + (before.eager_grants if before is not None else 0)
+        run = saving.changes.run
+        if in_a_row > IN_A_ROW or run is None or run.namespace != wish.namespace:
+            return
+        for path, _ in dispatched.attempts:
+            if saving.changes.tasks[path].queue in wish.queues:
+                self._candidates.append(
+                    _Candidate(ticket, report.owner, wish, saving, path, dispatched.trace, in_a_row)
+                )
+                return
+
+    async def grant(self, now: datetime) -> None:
+        """Lease what is still wanted at the end of the batch: a later event may have cancelled it."""
+        unread: dict[UUID, set[Key]] = {}
+        for candidate in self._candidates:
+            key = candidate.saving.changes.tasks[candidate.path].input
+            if key is not None and _payload(candidate.saving, key) is None:
+                unread.setdefault(candidate.saving.held.run_id, set()).add(("payload", *key))
+        if unread:
+            await self._load(unread)
+        for candidate in self._candidates:
+            row, run = candidate.saving.changes.tasks[candidate.path], candidate.saving.changes.run
+            document = None if row.input is None else _payload(candidate.saving, row.input)
+            raw = b"null" if document is None else document.raw
+            if row.state is TaskState.READY and run is not None and len(raw) <= INPUT_BYTES:
+                self.granted[candidate.ticket] = _lease(candidate, run, row, raw, now)
+
+
+def _payload(saving: Saving, key: PayloadKey) -> Document | None:
+    return saving.changes.payloads.get(key) or saving.held.state.payloads.get(key)
+
+
+def _lease(candidate: _Candidate, run: RunRow, row: TaskRow, raw: bytes, now: datetime) -> Continued:
+    """What a Lease right after the commit would do to the row."""
+    timeout_ms = row.attempt_timeout_ms
+    row.attempt_expires_at = None if timeout_ms is None else now + timeout_ms * _MILLISECOND
+    row.lease_expires_at = earliest(now + min(LEASE, row.lease_ms * _MILLISECOND), row.attempt_expires_at) or now
+    row.state = TaskState.RUNNING
+    row.owner = row.lease_owner = candidate.owner
+    row.leased_at = now
+    row.started_at = row.started_at or now
+    row.grant_key = candidate.wish.grant_key
+    row.eager_grants = candidate.in_a_row
+    row.sweep_at = None
+    return _continued(Answer.ACCEPTED, candidate.saving.held.run_id, run, row, raw, candidate.trace, now)
+
+
+def granted_before(draft: Draft, run_id: UUID, owner: str, wish: Wish, now: datetime) -> Continued | None:
+    """The next task that the first answer to a repeated report granted, while it is still held.
+
+    Raises:
+        Missing: it needs rows.
+    """
+    if draft.run.is_final:
+        return None
+    draft.require("open")
+    for row in draft.known_tasks().values():
+        if row.state is TaskState.RUNNING and row.grant_key == wish.grant_key and row.lease_owner == owner:
+            raw = b"null" if row.input is None else draft.payload(row.input).raw
+            return _continued(Answer.DUPLICATE, run_id, draft.run, row, raw, draft.run.trace, now)
+    return None
+
+
+def _continued(
+    answer: Answer, run_id: UUID, run: RunRow, row: TaskRow, raw: bytes, trace: str, now: datetime
+) -> Continued:
+    span = telemetry.begin(f"lease {row.path}", trace, **{"headway.run_id": run_id.hex, "headway.attempt": row.attempt})
+    span.end()
+    return Continued(
+        answer=answer,
+        attempt=row.attempt,
+        grant=Granted(
+            lease=max((row.lease_expires_at or now) - now, timedelta()),
+            handler=row.handler,
+            input=raw,
+            idempotency_key=idempotency_key(run_id, row.path, row.generation),
+            trace=span.traceparent,
+            run_id=run_id,
+            path=row.path,
+            try_number=row.tries + 1,
+            workflow=run.workflow,
+            namespace=run.namespace,
+        ),
+    )

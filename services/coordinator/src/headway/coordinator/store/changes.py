@@ -1,0 +1,50 @@
+"""What a batch's decisions change of one run, together, before it is written."""
+
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import Struct, field
+
+from headway.coordinator.core.state import Changes
+from headway.coordinator.store.loading import Held
+
+
+class EventRecord(Struct, frozen=True, kw_only=True):
+    """A row of `run_events`, but for its run."""
+
+    seq: int
+    type: str
+    at: datetime
+    path: str
+    attempt: int
+    event: bytes
+    actions: bytes
+
+
+class Saving(Struct, eq=False):
+    """What one run's events of a batch changed, together.
+
+    Attributes:
+        dispatches: (outbox_id, path, attempt, trace), in order.
+        requests: (request_id, answer).
+    """
+
+    held: Held
+    changes: Changes = field(default_factory=Changes)
+    events: list[EventRecord] = field(default_factory=list)
+    dispatches: list[tuple[UUID, str, int, str]] = field(default_factory=list)
+    requests: list[tuple[UUID, bytes]] = field(default_factory=list)
+
+    def add(self, later: Changes) -> None:
+        """Lay a later decision's changes over the earlier ones."""
+        mine = self.changes
+        mine.run = later.run or mine.run
+        mine.tasks.update(later.tasks)
+        mine.tokens.update(later.tokens)
+        mine.payloads.update(later.payloads)
+        if later.all_timers_gone:
+            mine.timers.clear()
+            mine.all_timers_gone = True
+        mine.timers.update(later.timers)
+        mine.signals.update(later.signals)
+        mine.attempts.extend(later.attempts)
