@@ -94,7 +94,7 @@ def test_payloads_are_recorded_by_their_size_only() -> None:
 
 
 def test_every_event_says_all_that_is_not_in_a_column() -> None:
-    kept_elsewhere = {"at", "chance", "path", "attempt"}
+    kept_elsewhere = {"at", "chance", "path", "attempt", "owner"}
     world = played()
 
     for entry in world.history:

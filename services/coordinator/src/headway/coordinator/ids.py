@@ -6,6 +6,8 @@ A run's id is a UUID whose last 16 bits are its bucket.
 import hashlib
 from uuid import UUID
 
+from asyncpg.pgproto import pgproto
+
 from headway.runtime import ids
 from headway.runtime.ids import MalformedId, run_id_text, task_id
 
@@ -25,11 +27,12 @@ __all__ = [
 
 KEY_BUCKETS = 256  # of start_keys; fixed for ever
 MAX_BUCKETS = 1 << 15
+_make = pgproto.UUID  # what rows bring: equal to any UUID, and much quicker
 
 
 def run_id_in(bucket: int, seed: UUID) -> UUID:
     """The run id that a seed gives in a bucket: the same seed, the same id."""
-    return UUID(bytes=seed.bytes[:14] + bucket.to_bytes(2, "big"))
+    return _make(seed.bytes[:14] + bucket.to_bytes(2, "big"))
 
 
 def is_seeded_by(run_id: UUID, seed: UUID) -> bool:
@@ -44,12 +47,12 @@ def bucket_of(run_id: UUID) -> int:
 
 def parse_run_id(text: str) -> UUID:
     """Read a run id. Raises MalformedId."""
-    return _in_a_bucket(ids.parse_run_id(text))
+    return _in_a_bucket(ids.parse_run_id(text, _make))
 
 
 def parse_task_id(text: str) -> tuple[UUID, str]:
     """Read a task id into run id and path. Raises MalformedId."""
-    run_id, path = ids.parse_task_id(text)
+    run_id, path = ids.parse_task_id(text, _make)
     return _in_a_bucket(run_id), path
 
 

@@ -8,6 +8,7 @@ else, workers and clients, they are opaque.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from uuid import UUID
 
 __all__ = ["MalformedId", "parse_run_id", "parse_task_id", "run_id_text", "task_id"]
@@ -24,11 +25,11 @@ def run_id_text(run_id: UUID) -> str:
     return run_id.hex
 
 
-def parse_run_id(text: str) -> UUID:
-    """Reads a run id. Raises MalformedId."""
+def parse_run_id(text: str, make: Callable[[str], UUID] = UUID) -> UUID:
+    """Reads a run id, as the kind of UUID that `make` makes. Raises MalformedId."""
     if not _RUN_ID.fullmatch(text):
         raise MalformedId(text)
-    return UUID(hex=text)
+    return make(text)
 
 
 def task_id(run_id: UUID, path: str) -> str:
@@ -36,9 +37,9 @@ def task_id(run_id: UUID, path: str) -> str:
     return f"{run_id_text(run_id)}:{path}"
 
 
-def parse_task_id(text: str) -> tuple[UUID, str]:
+def parse_task_id(text: str, make: Callable[[str], UUID] = UUID) -> tuple[UUID, str]:
     """Reads a task id into run id and path. Raises MalformedId."""
     run, colon, path = text.partition(":")
     if not colon or not path or "\x00" in path:
         raise MalformedId(text)
-    return parse_run_id(run), path
+    return parse_run_id(run, make), path

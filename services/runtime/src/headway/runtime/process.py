@@ -14,6 +14,7 @@ signal.
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib.util
 import logging
 import os
@@ -58,11 +59,18 @@ def run_service(
         return 2
     logs.configure(service, level=settings.log_level, log_format=settings.log_format)
     flush = telemetry.configure(service, otlp_endpoint=settings.otlp_endpoint, trace_file=settings.trace_file)
+    _calm_garbage_collection()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_supervise(service, settings, main))
     finally:
         flush()
+
+
+def _calm_garbage_collection() -> None:
+    """Looks for cycles less often, and never among what was imported: else a tenth of the time goes into that."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -107,13 +107,17 @@ class AwaitTask(Order, frozen=True, gc=False):
 
 
 class ClaimTask(Order, frozen=True, gc=False):
-    """Record the lease under which what follows happened (the live row shows it already)."""
+    """Record the lease under which what follows happened (the live row shows it already).
+
+    Attributes:
+        started_at: of the task's first lease; None: it is this one.
+    """
 
     path: str
     attempt: int
     owner: str
     leased_at: datetime
-    started_at: datetime
+    started_at: datetime | None
 
 
 class CompleteTask(Order, frozen=True, gc=False):

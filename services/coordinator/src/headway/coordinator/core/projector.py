@@ -158,7 +158,8 @@ class Projector:
         row = self.draft.write_task(action.path)
         if row.state is not TaskState.RUNNING:  # only in a replay: the live row was claimed by Lease
             self._move(row, "claim")
-        row.owner, row.leased_at, row.started_at = action.owner, action.leased_at, action.started_at
+        row.owner, row.leased_at = action.owner, action.leased_at
+        row.started_at = action.started_at or action.leased_at
 
     def _complete_task(self, action: do.CompleteTask) -> None:
         row = self.draft.write_task(action.path)

@@ -8,7 +8,7 @@ The loop in short:
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from uuid import UUID
@@ -83,6 +83,7 @@ class _Batch:
         self._meaningless: list[TimerKey] = []
         self._stale: list[StaleReport] = []
         self._answered: dict[tuple[UUID, UUID], object] = {}
+        self._is_tracing = telemetry.is_tracing()
         self._spans: list[telemetry.OpenSpan] = []
         self._dispatched: list[Dispatched] = []
 
@@ -125,10 +126,7 @@ class _Batch:
 
     async def _lock(self, connection: Connection) -> datetime:
         """Lock the runs, and the tasks that are named; return the database's time."""
-        paths = {
-            run_id: {path for ticket in tickets if (path := ticket.item.path)}
-            for run_id, tickets in self._by_run.items()
-        }
+        paths = {run_id: _paths(tickets) for run_id, tickets in self._by_run.items()}
         locked = await lock_steps(connection, self._bucket, paths, wait=self._waits)
         graphs: dict[VersionKey, Graph] = {}
         for run_id, named in paths.items():
@@ -162,18 +160,23 @@ class _Batch:
             self.result.outcomes.append((ticket, ticket.item.missing()))
 
     async def _prepare(self, connection: Connection, now: datetime) -> None:
-        items = [ticket.item for tickets in self._by_run.values() for ticket in tickets]
-        timers = [item.timer for item in items if isinstance(item, Fire)]
-        self._due = await due_timers(connection, self._bucket, timers, now)
-        requests = [(item.run_id, item.request_id) for item in items if item.request_id is not None]
-        self._answered.update(await find_requests(connection, self._bucket, requests))
+        timers: list[TimerKey] = []
+        requests: list[tuple[UUID, UUID]] = []
         wanted: dict[UUID, set[Key]] = {}
         for run_id, tickets in self._by_run.items():
             state = self._savings[run_id].held.state
-            if not state.complete:
-                keys = {key for ticket in tickets for key in wants(state.graph, ticket.item.event(now, 0.0))}
-                if unread := {key for key in keys if key[0] != "task" or key[1] not in state.tasks}:
-                    wanted[run_id] = unread
+            for ticket in tickets:
+                item = ticket.item
+                if isinstance(item, Fire):
+                    timers.append(item.timer)
+                if item.request_id is not None:
+                    requests.append((run_id, item.request_id))
+                if not state.complete:
+                    for key in wants(state.graph, item.event(now, 0.0)):
+                        if key[0] != "task" or key[1] not in state.tasks:
+                            wanted.setdefault(run_id, set()).add(key)
+        self._due = await due_timers(connection, self._bucket, timers, now)
+        self._answered.update(await find_requests(connection, self._bucket, requests))
         if wanted:
             await self._load(connection, wanted)
 
@@ -271,8 +274,7 @@ class _Batch:
             self._due.discard(item.timer)  # told twice in one batch, it fires once
         parent = event.trace if isinstance(event, RunStarted) else item.trace or run.trace
         name = type(event).__name__
-        span = telemetry.begin(f"decision {name}", parent, **{"headway.run_id": state.run_id, "headway.seq": run.seq})
-        self._spans.append(span)
+        trace = self._begin_span(name, parent, run.seq, state.run_id)
         saving.events.append(
             EventRecord(
                 seq=run.seq,
@@ -286,9 +288,16 @@ class _Batch:
         )
         if not decision.changes.dispatches:
             return None
-        dispatched = Dispatched(saving, decision.changes.dispatches, span.traceparent)
+        dispatched = Dispatched(saving, decision.changes.dispatches, trace)
         self._dispatched.append(dispatched)
         return dispatched
+
+    def _begin_span(self, name: str, parent: str, seq: int, run_id: str) -> str:
+        if not self._is_tracing:
+            return parent
+        span = telemetry.begin(f"decision {name}", parent, **{"headway.run_id": run_id, "headway.seq": seq})
+        self._spans.append(span)
+        return span.traceparent
 
     def _dispatch(self) -> None:
         """Write outbox rows for the attempts that still want a worker at the end of the batch."""
@@ -297,3 +306,8 @@ class _Batch:
                 row = saving.changes.tasks[path]
                 if row.state is TaskState.READY and row.attempt == attempt:
                     saving.dispatches.append((clock.new_uuid(), path, attempt, trace))
+
+
+def _paths(tickets: Collection[Ticket[Submission]]) -> Collection[str]:
+    """Which tasks the tickets of a run name."""
+    return {ticket.item.path for ticket in tickets if ticket.item.path}

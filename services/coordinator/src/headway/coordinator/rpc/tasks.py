@@ -83,7 +83,10 @@ class TasksService(tasks_pb2_grpc.TasksServiceServicer):
         asks = _read(request.items, lambda item: _lease_ask(item, request.owner))
         answers = await _answer(asks, self._engine.lease)
         room = messages.Room(messages.PAGE_BYTES)
-        return pb.LeaseResponse(results=[_lease_result(answer, room) for answer in answers])
+        response = pb.LeaseResponse()
+        for answer in answers:
+            _put_lease(response.results.add(), answer, room)
+        return response
 
     @refusing
     async def Renew(self, request: pb.RenewRequest, context: Any) -> pb.RenewResponse:
@@ -100,7 +103,10 @@ class TasksService(tasks_pb2_grpc.TasksServiceServicer):
         reporter = _reporter(request)
         asks = _read(request.items, lambda item: _report(item, reporter))
         answers = await _answer(asks, self._engine.submit)
-        return pb.ReportResponse(results=[_report_result(answer) for answer in answers])
+        response = pb.ReportResponse()
+        for answer in answers:
+            _put_report(response.results.add(), answer)
+        return response
 
 
 def _check(owner: str, size: int) -> None:
@@ -233,29 +239,35 @@ def _failure(failed: pb.Failed) -> Failure:
     )
 
 
-def _lease_result(answer: object, room: messages.Room) -> pb.LeaseResult:
+# Results are filled in where they stand: a message that is put into another is copied.
+
+
+def _put_lease(result: pb.LeaseResult, answer: object, room: messages.Room) -> None:
     if isinstance(answer, Granted):
         if not room.takes(len(answer.input)):  # it is asked for again, under the same grant_key
-            return pb.LeaseResult(answer=pb.LEASE_ANSWER_BUSY)
-        return pb.LeaseResult(answer=pb.LEASE_ANSWER_GRANTED, grant=_grant(answer))
-    if isinstance(answer, Answer):
-        return pb.LeaseResult(answer=_LEASE[answer])
-    return pb.LeaseResult(answer=pb.LEASE_ANSWER_REFUSED, refusal=item_refusal(_error(answer)))
+            result.answer = pb.LEASE_ANSWER_BUSY
+            return
+        result.answer = pb.LEASE_ANSWER_GRANTED
+        _put_grant(result.grant, answer)
+    elif isinstance(answer, Answer):
+        result.answer = _LEASE[answer]
+    else:
+        result.answer = pb.LEASE_ANSWER_REFUSED
+        result.refusal.CopyFrom(item_refusal(_error(answer)))
 
 
-def _grant(granted: Granted) -> pb.Grant:
-    return pb.Grant(
-        lease=granted.lease,
-        handler=granted.handler,
-        input=granted.input,
-        idempotency_key=granted.idempotency_key,
-        traceparent=granted.trace,
-        run_id=run_id_text(granted.run_id),
-        path=granted.path,
-        try_number=granted.try_number,
-        workflow=granted.workflow,
-        namespace=granted.namespace,
-    )
+def _put_grant(grant: pb.Grant, granted: Granted) -> None:
+    grant.lease.seconds = granted.lease.days * 86_400 + granted.lease.seconds
+    grant.lease.nanos = granted.lease.microseconds * 1_000
+    grant.handler = granted.handler
+    grant.input = granted.input
+    grant.idempotency_key = granted.idempotency_key
+    grant.traceparent = granted.trace
+    grant.run_id = run_id_text(granted.run_id)
+    grant.path = granted.path
+    grant.try_number = granted.try_number
+    grant.workflow = granted.workflow
+    grant.namespace = granted.namespace
 
 
 def _renew_result(answer: object) -> pb.RenewResult:
@@ -266,16 +278,17 @@ def _renew_result(answer: object) -> pb.RenewResult:
     return pb.RenewResult(answer=pb.RENEW_ANSWER_REFUSED, refusal=item_refusal(_error(answer)))
 
 
-def _report_result(answer: object) -> pb.ReportResult:
+def _put_report(result: pb.ReportResult, answer: object) -> None:
     if isinstance(answer, Answer):
-        return pb.ReportResult(answer=_REPORT[answer])
-    if isinstance(answer, Continued):
-        granted = answer.grant
-        following = pb.NextTask(
-            task_id=task_id(granted.run_id, granted.path), attempt=answer.attempt, grant=_grant(granted)
-        )
-        return pb.ReportResult(answer=_REPORT[answer.answer], next=following)
-    return pb.ReportResult(answer=pb.REPORT_ANSWER_REFUSED, refusal=item_refusal(_error(answer)))
+        result.answer = _REPORT[answer]
+    elif isinstance(answer, Continued):
+        result.answer = _REPORT[answer.answer]
+        result.next.task_id = task_id(answer.grant.run_id, answer.grant.path)
+        result.next.attempt = answer.attempt
+        _put_grant(result.next.grant, answer.grant)
+    else:
+        result.answer = pb.REPORT_ANSWER_REFUSED
+        result.refusal.CopyFrom(item_refusal(_error(answer)))
 
 
 def _error(answer: object) -> Exception:

@@ -88,7 +88,7 @@ def _claim(walk: Walk, path: str) -> TaskRow:
             attempt=row.attempt,
             owner=row.owner or "",
             leased_at=leased_at,
-            started_at=row.started_at or leased_at,
+            started_at=None if row.started_at == leased_at else row.started_at,
         )
     )
     return walk.row(path)
