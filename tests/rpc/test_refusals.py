@@ -258,6 +258,10 @@ CASES: dict[tuple[grpc.StatusCode, str], dict[str, Case]] = {
             lambda s: s.c.tasks.Report(tasks.ReportRequest(owner="w", items=[tasks.ReportItem()] * 257)),
             {},
         ),
+        "257 starts": (
+            lambda s: s.c.runs.StartMany(runs.StartManyRequest(items=[runs.StartRequest()] * 257)),
+            {"size": "257", "limit": "256"},
+        ),
         "1001 timers": (
             lambda s: s.c.timers.Fire(timers.FireRequest(timers=[timers.Timer()] * 1_001)),
             {"limit": "1000"},

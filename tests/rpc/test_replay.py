@@ -18,7 +18,7 @@ from headway.coordinator.core.plan_codec import decode_plan
 from headway.coordinator.core.replay import HistoryBroken, Recorded, replay
 from headway.coordinator.core.state import State
 from headway.coordinator.store.loading import Held, load, lock_steps
-from tests.rpc.world import EVENT, JOIN, SLEEP, SWITCH, TWO, Dispatch, World
+from tests.rpc.world import EVENT, JOIN, SLEEP, SWITCH, TWO, Dispatch, World, succeeded
 
 FLAKY = (
     "workflow: flaky\nnodes:\n"
@@ -29,6 +29,9 @@ FLAKY = (
     "  end: {type: finish, outcome: succeeded, output: '${nodes.rescue.output}'}\n"
     "edges:\n  - [first, note, risky]\n  - {from: risky, on: failure, to: rescue}\n  - [rescue, end]\n"
 )
+
+
+LEASE = ("state", "owner", "leased_at", "started_at", "sweep_at", "lease_owner", "lease_expires_at", "grant_key")
 
 
 async def work(world: World, run_id: str, output: object = None, *, path: str | None = None) -> Dispatch:
@@ -128,6 +131,67 @@ async def times_out_and_waits(world: World) -> str:
     return run_id
 
 
+async def goes_on(world: World, dispatch: Dispatch, output: object = None) -> Dispatch:
+    """Report a success; the next task comes with the answer."""
+    item = succeeded(dispatch, output)
+    item.next_grant_key = f"after {dispatch.path}"
+    request = tasks_pb2.ReportRequest(owner="w1", items=[item], queues=["default"])
+    (result,) = (await world.first.tasks.Report(request)).results
+    assert result.HasField("next"), result
+    return Dispatch(dispatch.run_id, result.next.grant.path, result.next.attempt)
+
+
+async def is_granted_its_tasks_by_reports(world: World) -> str:
+    run_id = await world.first.start("flaky", {"n": 1})
+    first = await world.dispatch(run_id)
+    await world.first.grant(first)
+    risky = await goes_on(world, first, {"x": 1})
+    await world.first.renew(risky)
+    await world.first.succeed(risky)
+    return run_id
+
+
+async def fails_under_a_lease_by_a_report(world: World) -> str:
+    run_id = await world.first.start("flaky")
+    first = await world.dispatch(run_id)
+    await world.first.grant(first)
+    await world.first.fail(await goes_on(world, first), final=True)
+    await work(world, run_id, "saved")
+    return run_id
+
+
+async def loses_a_lease_by_a_report(world: World) -> str:
+    run_id = await world.first.start("two")
+    first = await world.dispatch(run_id)
+    await world.first.grant(first)
+    second = await goes_on(world, first)
+    await world.let_lease_expire(second)
+    await world.first.reap(second)
+    return run_id
+
+
+async def is_cancelled_under_a_lease_by_a_report(world: World) -> str:
+    run_id = await world.first.start("two")
+    first = await world.dispatch(run_id)
+    await world.first.grant(first)
+    await goes_on(world, first)
+    await world.first.cancel(run_id)
+    await world.first.fire(await world.let_timers_come_due(run_id))
+    return run_id
+
+
+async def is_redone_under_leases_by_reports(world: World) -> str:
+    run_id = await world.first.start("two")
+    first = await world.dispatch(run_id)
+    await world.first.grant(first)
+    await world.first.fail(await goes_on(world, first), final=True)
+    await world.first.retry(run_id, "first")
+    again = await world.dispatch(run_id)
+    await world.first.grant(again)
+    await world.first.succeed(await goes_on(world, again))
+    return run_id
+
+
 async def sleeps(world: World) -> str:
     return await world.first.start("sleeping")
 
@@ -147,6 +211,11 @@ SCENES: list[Callable[[World], Awaitable[str]]] = [
     is_cancelled_and_closed_after_its_grace,
     takes_signals,
     times_out_and_waits,
+    is_granted_its_tasks_by_reports,
+    fails_under_a_lease_by_a_report,
+    loses_a_lease_by_a_report,
+    is_cancelled_under_a_lease_by_a_report,
+    is_redone_under_leases_by_reports,
     sleeps,
     switches,
 ]
@@ -157,7 +226,7 @@ async def stored(world: World, run_id: str) -> tuple[Graph, State, dict[tuple[st
     uuid = UUID(run_id)
     bucket = uuid.bytes[-1]
     async with world.database.transaction():
-        run, _ = (await lock_steps(world.database, bucket, {uuid: []}, wait=True)).held[uuid]
+        run, _ = (await lock_steps(world.database, bucket, {uuid: []}, wait=True)).runs[uuid]
         plan = await world.one(
             "SELECT plan FROM definitions WHERE workflow = $1 AND version = $2", run.workflow, run.version
         )
@@ -221,8 +290,24 @@ async def test_a_run_under_a_lease_is_replayed_but_for_the_lease(world: World) -
     row, leased = again.tasks["first"], live.tasks["first"]
     assert row is not None
     assert leased is not None
-    lease = ("state", "owner", "leased_at", "started_at", "sweep_at", "lease_owner", "lease_expires_at", "grant_key")
-    assert replace(row, **{name: getattr(leased, name) for name in lease}) == leased
+    assert replace(row, **{name: getattr(leased, name) for name in LEASE}) == leased
+
+
+async def test_so_is_one_under_a_lease_by_a_report(world: World) -> None:
+    await world.first.deploy(TWO)
+    run_id = await world.first.start("two")
+    first = await world.dispatch(run_id)
+    await world.first.grant(first)
+    await goes_on(world, first)
+
+    graph, live, payloads = await stored(world, run_id)
+    again = await replayed(world, run_id, graph, payloads)
+
+    row, leased = again.tasks["second"], live.tasks["second"]
+    assert row is not None
+    assert leased is not None
+    assert leased.lease_owner == "w1"
+    assert replace(row, **{name: getattr(leased, name) for name in LEASE}, eager_grants=1) == leased
 
 
 async def test_a_history_with_a_gap_is_not_replayed(world: World) -> None:

@@ -34,6 +34,7 @@ from headway.coordinator.rpc import server
 from headway.coordinator.store.pool import open_pool
 from headway.runtime.serving import serve
 from tests import servers
+from tests.orphans import orphans
 
 SECONDS = 20.0  # how long anything may take before a test gives up
 
@@ -436,9 +437,10 @@ async def database(lasting_database_url: str) -> AsyncIterator[asyncpg.Connectio
 
 @pytest.fixture
 async def world(lasting_database_url: str, database: asyncpg.Connection[asyncpg.Record]) -> AsyncIterator[World]:
-    """An empty database with one coordinator on it."""
+    """An empty database with one coordinator on it; afterwards no row in it is without its run."""
     async with AsyncExitStack() as stack:
         made = World(lasting_database_url, database, stack)
         made.first = await made.coordinator()
         with contextlib.suppress(asyncio.CancelledError):
             yield made
+    assert await orphans(database) == {}

@@ -132,7 +132,7 @@ async def stored(connection: asyncpg.Connection[asyncpg.Record], changes: Change
 
 async def loaded(connection: asyncpg.Connection[asyncpg.Record], *keys: Key) -> State:
     async with connection.transaction():
-        run, _ = (await lock_steps(connection, 0, {RUN_ID: []}, wait=False)).held[RUN_ID]
+        run, _ = (await lock_steps(connection, 0, {RUN_ID: []}, wait=False)).runs[RUN_ID]
         held = Held(RUN_ID, State(graph=GRAPH, run=run), run)
         await load(connection, 0, {RUN_ID: held}, {RUN_ID: keys})
     return held.state
@@ -237,7 +237,7 @@ async def test_what_is_saved_as_changed_is_loaded_as_it_was(database: asyncpg.Co
     await stored(database, Changes(run=bare_run, tasks={"step": bare_task}))
 
     async with database.transaction():
-        run, _ = (await lock_steps(database, 0, {RUN_ID: []}, wait=True)).held[RUN_ID]
+        run, _ = (await lock_steps(database, 0, {RUN_ID: []}, wait=True)).runs[RUN_ID]
         held = Held(RUN_ID, State(graph=GRAPH, run=run), run)
         await load(database, 0, {RUN_ID: held}, {RUN_ID: [("task", "step")]})
         changes = Changes(run=RUN, tasks={"step": TASK})

@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import partial
 from uuid import UUID
 
+import asyncpg
 import orjson
 
 from headway.coordinator import clock
@@ -25,16 +26,19 @@ from headway.coordinator.core.records import encode_actions, encode_event
 from headway.coordinator.core.refusals import Refusal
 from headway.coordinator.core.state import Draft, Key, Missing, State
 from headway.coordinator.engine import telemetry
-from headway.coordinator.engine.eager import Dispatched, Eager, granted_before
+from headway.coordinator.engine.eager import Dispatched, Eager
 from headway.coordinator.engine.lanes import Committed, Ticket
 from headway.coordinator.engine.plans import Plans, VersionKey
 from headway.coordinator.engine.submissions import Fire, Report, ReportSucceeded, Start, Submission, TimerKey
 from headway.coordinator.store.changes import EventRecord, Saving
 from headway.coordinator.store.errors import translated
-from headway.coordinator.store.loading import Held, load, lock_steps
+from headway.coordinator.store.loading import Found, Held, load, lock_steps, read_steps
 from headway.coordinator.store.pool import Connection, Pool
-from headway.coordinator.store.saving import StaleReport, save, save_stale_reports
+from headway.coordinator.store.saving import StaleReport, save, save_stale_reports, save_straight
 from headway.coordinator.store.timers import delete_timers, due_timers, find_requests
+
+EVEN = 0.5  # of luck: below it, trying to go straight costs more than it saves
+MEMORY = 0.1  # share of the latest batch in it
 
 Tickets = Sequence[Ticket[Submission]]
 
@@ -55,16 +59,36 @@ class Decisions:
         self._pool = pool
         self._plans = plans
         self._committed = committed
+        self._luck = 1.0  # how often, lately, batches went straight, or could have
 
     async def commit(self, tickets: Tickets) -> Committed[Submission]:
         """Decide a batch in one transaction; nothing is answered before it has committed."""
-        batch = _Batch(self._bucket, self._plans, tickets)
+        may_go_straight = all(ticket.item.goes_straight and not ticket.waits for ticket in tickets)
         with translated():
-            async with self._pool.acquire() as connection, connection.transaction():
-                await batch.decide(connection)
+            async with self._pool.acquire() as connection:
+                batch = await self._go_straight(connection, tickets) if may_go_straight and self._luck > EVEN else None
+                if batch is None:
+                    batch = _Batch(self._bucket, self._plans, tickets)
+                    async with connection.transaction():
+                        was_straight = await batch.decide(connection)
+                    self._learn(well=may_go_straight and was_straight)
         batch.after_commit()
         self._committed(batch.changed_runs())
         return batch.result
+
+    async def _go_straight(self, connection: Connection, tickets: Tickets) -> "_Batch | None":
+        """Decide without locks and write in one statement, which is the transaction; None: nothing was written."""
+        batch = _Batch(self._bucket, self._plans, tickets)
+        try:
+            is_written = await batch.decide_straight(connection)
+        except asyncpg.UniqueViolationError:  # somebody else started one of the runs
+            is_written = False
+        if not is_written:
+            self._learn(well=False)
+        return batch if is_written else None
+
+    def _learn(self, *, well: bool) -> None:
+        self._luck += ((1.0 if well else 0.0) - self._luck) * MEMORY
 
 
 class _Batch:
@@ -87,19 +111,38 @@ class _Batch:
         self._spans: list[telemetry.OpenSpan] = []
         self._dispatched: list[Dispatched] = []
 
-    async def decide(self, connection: Connection) -> None:
-        """All of the transaction but its beginning and end."""
-        self._eager = Eager(partial(self._load, connection))
-        now = await self._lock(connection)
-        await self._prepare(connection, now)
-        await self._decide_all(connection, now)
-        await self._eager.grant(now)
-        self._dispatch()
+    async def decide(self, connection: Connection) -> bool:
+        """All of the transaction but its beginning and end; True: decide_straight would have done."""
+        found = await lock_steps(connection, self._bucket, self._paths(), wait=self._waits)
+        await self._reduce(connection, found)
         await delete_timers(connection, self._bucket, self._meaningless)  # first: a later event may set one anew
-        await save(connection, self._bucket, self._savings.values(), now)
-        await save_stale_reports(connection, self._bucket, self._stale, now)
-        if granted := self._eager.granted:
-            self.result.outcomes = [(ticket, granted.get(ticket, answer)) for ticket, answer in self.result.outcomes]
+        was_straight = await save(connection, self._bucket, self._savings.values(), found.now)
+        await save_stale_reports(connection, self._bucket, self._stale, found.now)
+        return was_straight and not self._stale
+
+    async def decide_straight(self, connection: Connection) -> bool:
+        """The same without a transaction: reads, and one statement that writes all of it; False: it wrote nothing.
+
+        Where a lease has run out its reaper is near: there the locks come first.
+        """
+        found = await read_steps(connection, self._bucket, self._paths())
+        tasks = (task for _, named in found.runs.values() for task in named)
+        if any(task.lease_expires_at is not None and task.lease_expires_at <= found.now for task in tasks):
+            return False
+        await self._reduce(connection, found)
+        return not self._stale and await save_straight(connection, self._bucket, self._savings.values(), found.now)
+
+    async def _reduce(self, connection: Connection, found: Found) -> None:
+        eager = self._eager = Eager(partial(self._load, connection))
+        await self._take(connection, found)
+        await self._prepare(connection, found.now)
+        await self._decide_all(connection, found.now)
+        await eager.grant(found.now)
+        self._dispatch()
+        if eager.granted:
+            self.result.outcomes = [
+                (ticket, eager.granted.get(ticket, answer)) for ticket, answer in self.result.outcomes
+            ]
 
     def changed_runs(self) -> list[UUID]:
         """Runs that have new events."""
@@ -124,17 +167,22 @@ class _Batch:
 
     # --- lock and load
 
-    async def _lock(self, connection: Connection) -> datetime:
-        """Lock the runs, and the tasks that are named; return the database's time."""
-        paths = {run_id: _paths(tickets) for run_id, tickets in self._by_run.items()}
-        locked = await lock_steps(connection, self._bucket, paths, wait=self._waits)
+    def _paths(self) -> dict[UUID, Collection[str]]:
+        """Which tasks the tickets name, by run."""
+        return {
+            run_id: {ticket.item.path for ticket in tickets if ticket.item.path}
+            for run_id, tickets in self._by_run.items()
+        }
+
+    async def _take(self, connection: Connection, found: Found) -> None:
+        """Make each run's state of the rows that were found."""
         graphs: dict[VersionKey, Graph] = {}
-        for run_id, named in paths.items():
-            found = locked.held.get(run_id)
-            if found is None:
-                self._without_lock(run_id, is_there=run_id in locked.busy)
+        for run_id, named in self._paths().items():
+            rows = found.runs.get(run_id)
+            if rows is None:
+                self._without_lock(run_id, is_there=run_id in found.busy)
                 continue
-            run, tasks = found
+            run, tasks = rows
             version = (run.namespace, run.workflow, run.version)
             graph = graphs.get(version)
             if graph is None:
@@ -144,7 +192,6 @@ class _Batch:
             for task in tasks:
                 held.take(task)
             self._savings[run_id] = Saving(held)
-        return locked.now
 
     def _without_lock(self, run_id: UUID, *, is_there: bool) -> None:
         """A run that is locked elsewhere, or not there: only a start can do with none."""
@@ -231,7 +278,9 @@ class _Batch:
         judged = item.judge(Draft(state), event, self._due)
         if judged is not None:
             self._note(item, judged)
-            return self._granted_again(item, judged, state, now) or judged
+            if judged is Answer.DUPLICATE and isinstance(item, ReportSucceeded) and item.wish is not None:
+                self._eager.repeat(ticket, item, item.wish, saving)
+            return judged
         verdict = decide(state, event)
         if isinstance(verdict, Need):
             raise Missing(verdict.keys)
@@ -243,12 +292,6 @@ class _Batch:
             saving.requests.append((item.request_id, orjson.dumps(answer)))
             self._answered[item.run_id, item.request_id] = answer
         return answer
-
-    def _granted_again(self, item: Submission, judged: object, state: State, now: datetime) -> object | None:
-        """A repeated report gets the next task that its first answer granted."""
-        if judged is Answer.DUPLICATE and isinstance(item, ReportSucceeded) and item.wish is not None:
-            return granted_before(Draft(state), item.run_id, item.owner, item.wish, now)
-        return None
 
     def _note(self, item: Submission, judged: object) -> None:
         """What is worth keeping of something that changed nothing."""
@@ -306,8 +349,3 @@ class _Batch:
                 row = saving.changes.tasks[path]
                 if row.state is TaskState.READY and row.attempt == attempt:
                     saving.dispatches.append((clock.new_uuid(), path, attempt, trace))
-
-
-def _paths(tickets: Collection[Ticket[Submission]]) -> Collection[str]:
-    """Which tasks the tickets of a run name."""
-    return {ticket.item.path for ticket in tickets if ticket.item.path}

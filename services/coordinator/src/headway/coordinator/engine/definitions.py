@@ -2,9 +2,10 @@
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -12,10 +13,17 @@ from headway.coordinator.core.compiler import CompileResult, Fault, compile_work
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan_codec import encode_plan
 from headway.coordinator.core.refusals import DefinitionFaulty, WorkflowNotFound
-from headway.coordinator.engine.plans import PlanMissing, Plans
+from headway.coordinator.engine.engine import Engine
+from headway.coordinator.engine.lanes import Committed, Lane, Ticket
+from headway.coordinator.engine.plans import PlanMissing, VersionKey
 from headway.coordinator.store.errors import translated
-from headway.coordinator.store.pool import Connection, Pool
+from headway.coordinator.store.pool import Connection
+from headway.coordinator.store.starting import find_deployed
 from headway.coordinator.store.statements import SQL
+
+STRIDE = 0.005  # seconds from one look-up to the next, at the least: a decision takes longer
+Chosen: TypeAlias = tuple[int, Graph] | WorkflowNotFound
+"""The version that a run takes, and its graph; or why there is none."""
 
 
 class Faulty(DefinitionFaulty):
@@ -40,10 +48,12 @@ class Deployed:
 class Definitions:
     """Versions of workflows."""
 
-    def __init__(self, pool: Pool, plans: Plans) -> None:
-        """Use a pool, and the cache of plans that the lanes use."""
-        self._pool = pool
-        self._plans = plans
+    def __init__(self, engine: Engine) -> None:
+        """Use an engine's pool and its cache of plans, and a lane of its own for look-ups."""
+        self._pool = engine.pool
+        self._plans = engine.plans
+        self._lookups: Lane[VersionKey] = Lane("look-ups", self._look_up, group=lambda key: key, stride=STRIDE)
+        engine.serve(self._lookups)
 
     async def check(self, source: str) -> CompileResult:
         """Compile, off the event loop: a large file takes a while."""
@@ -105,17 +115,58 @@ class Definitions:
             async with self._pool.acquire() as connection:
                 return await connection.fetch(SQL["list_definitions"], namespace, workflow)
 
-    async def to_run(self, namespace: str, workflow: str, version: int) -> tuple[int, Graph]:
-        """The version that a new run takes; 0: the deployed one. Raises WorkflowNotFound."""
+    async def to_run(self, wanted: Sequence[VersionKey]) -> Sequence[Chosen]:
+        """The versions that new runs take; 0: the one that is deployed when this is called, or a later one.
+
+        Those who ask at the same time share a query; one that began before never answers.
+
+        Returns:
+            For each, in order, its number and graph, or WorkflowNotFound.
+
+        Raises:
+            StoreUnavailable: the database does not answer.
+            Overloaded: too many ask.
+        """
+        found: dict[VersionKey, Chosen] = {}
+        asked: list[VersionKey] = []
+        for key in dict.fromkeys(wanted):
+            graph = self._plans.known(key) if key[2] else None
+            if graph is None:
+                asked.append(key)
+            else:
+                found[key] = (key[2], graph)
+        if asked:
+            for key, answer in zip(asked, await self._lookups.submit(asked, new=True), strict=True):
+                if not isinstance(answer, tuple | WorkflowNotFound):
+                    raise answer
+                found[key] = answer
+        return [found[key] for key in wanted]
+
+    async def graph(self, key: VersionKey) -> Graph:
+        """The graph of a stored version. Raises WorkflowNotFound."""
+        (chosen,) = await self.to_run([key])
+        if isinstance(chosen, WorkflowNotFound):
+            raise chosen
+        return chosen[1]
+
+    async def _look_up(self, tickets: Sequence[Ticket[VersionKey]]) -> Committed[VersionKey]:
+        keys = list(dict.fromkeys(ticket.item for ticket in tickets))
+        workflows = {key[:2] for key in keys if not key[2]}
+        chosen: dict[VersionKey, Chosen] = {}
         with translated():
             async with self._pool.acquire() as connection:
-                taken = version or await connection.fetchval(SQL["get_deployed"], namespace, workflow)
-                if taken is None:
-                    raise _not_found(namespace, workflow, version)
-                try:
-                    return taken, await self._plans.get(connection, (namespace, workflow, taken))
-                except PlanMissing as error:
-                    raise _not_found(namespace, workflow, taken) from error
+                deployed = await find_deployed(connection, workflows) if workflows else {}
+                for key in keys:
+                    chosen[key] = await self._choose(connection, key, key[2] or deployed.get(key[:2], 0))
+        return Committed([(ticket, chosen[ticket.item]) for ticket in tickets])
+
+    async def _choose(self, connection: Connection, key: VersionKey, version: int) -> Chosen:
+        if not version:
+            return _not_found(*key)
+        try:
+            return version, await self._plans.get(connection, (*key[:2], version))
+        except PlanMissing:
+            return _not_found(*key[:2], version)
 
     async def _set_deployed(self, connection: Connection, namespace: str, workflow: str, version: int) -> None:
         await connection.execute(SQL["undeploy"], namespace, workflow)

@@ -15,7 +15,7 @@ from headway.coordinator.core.admission import Answer, earliest
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.rows import PayloadKey, RunRow, TaskRow
-from headway.coordinator.core.state import Draft, Key
+from headway.coordinator.core.state import Draft, Key, Missing
 from headway.coordinator.engine import telemetry
 from headway.coordinator.engine.lanes import Ticket
 from headway.coordinator.engine.leasing import Granted
@@ -79,15 +79,23 @@ class _Candidate(Struct, eq=False):
     in_a_row: int
 
 
+class _Repeat(Struct, eq=False):
+    ticket: Ticket[Any]
+    owner: str
+    wish: Wish
+    saving: Saving
+
+
 class Eager:
     """The eager leases of one batch."""
 
-    __slots__ = ("_candidates", "_load", "granted")
+    __slots__ = ("_candidates", "_load", "_repeats", "granted")
 
     def __init__(self, load: Load) -> None:
         """Begin with none; `load` reads rows of runs in the batch's transaction."""
         self._load = load
         self._candidates: list[_Candidate] = []
+        self._repeats: list[_Repeat] = []
         self.granted: dict[Ticket[Any], Continued] = {}
 
     def consider(self, ticket: Ticket[Any], report: Reporter, wish: Wish, dispatched: Dispatched) -> None:
@@ -105,6 +113,10 @@ class Eager:
                 )
                 return
 
+    def repeat(self, ticket: Ticket[Any], report: Reporter, wish: Wish, saving: Saving) -> None:
+        """A report came again: it gets the next task that its first answer granted, while that is still held."""
+        self._repeats.append(_Repeat(ticket, report.owner, wish, saving))
+
     async def grant(self, now: datetime) -> None:
         """Lease what is still wanted at the end of the batch: a later event may have cancelled it."""
         unread: dict[UUID, set[Key]] = {}
@@ -120,6 +132,20 @@ class Eager:
             raw = b"null" if document is None else document.raw
             if row.state is TaskState.READY and run is not None and len(raw) <= INPUT_BYTES:
                 self.granted[candidate.ticket] = _lease(candidate, run, row, raw, now)
+        for repeated in self._repeats:
+            await self._grant_again(repeated, now)
+
+    async def _grant_again(self, repeated: _Repeat, now: datetime) -> None:
+        held = repeated.saving.held
+        while True:
+            try:
+                continued = _granted_before(Draft(held.state), held.run_id, repeated.owner, repeated.wish, now)
+            except Missing as missing:
+                await self._load({held.run_id: set(missing.keys)})
+            else:
+                break
+        if continued is not None:
+            self.granted[repeated.ticket] = continued
 
 
 def _payload(saving: Saving, key: PayloadKey) -> Document | None:
@@ -141,12 +167,7 @@ def _lease(candidate: _Candidate, run: RunRow, row: TaskRow, raw: bytes, now: da
     return _continued(Answer.ACCEPTED, candidate.saving.held.run_id, run, row, raw, candidate.trace, now)
 
 
-def granted_before(draft: Draft, run_id: UUID, owner: str, wish: Wish, now: datetime) -> Continued | None:
-    """The next task that the first answer to a repeated report granted, while it is still held.
-
-    Raises:
-        Missing: it needs rows.
-    """
+def _granted_before(draft: Draft, run_id: UUID, owner: str, wish: Wish, now: datetime) -> Continued | None:
     if draft.run.is_final:
         return None
     draft.require("open")

@@ -12,14 +12,13 @@ from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
 from headway.coordinator import clock
-from headway.coordinator.core.refusals import KeyReused
 from headway.coordinator.engine import telemetry
 from headway.coordinator.engine.deciding import Decisions
 from headway.coordinator.engine.lanes import CONFLICT_TRIES, Lane
 from headway.coordinator.engine.leasing import LeaseAsk, Leases, Renewals, RenewAsk
 from headway.coordinator.engine.plans import Plans
 from headway.coordinator.engine.submissions import Submission
-from headway.coordinator.ids import MAX_BUCKETS, bucket_of, key_bucket, run_id_in
+from headway.coordinator.ids import MAX_BUCKETS, bucket_of, run_id_in
 from headway.coordinator.store.errors import StoreConflict, StoreUnavailable, translated
 from headway.coordinator.store.pool import Pool
 from headway.coordinator.store.saving import save_dispatches
@@ -78,6 +77,7 @@ class Engine:
         self._decisions: dict[int, Lane[Submission]] = {}
         self._leases: dict[int, Lane[LeaseAsk]] = {}
         self._renewals: dict[int, Lane[RenewAsk]] = {}
+        self._lanes: list[Lane[Any]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -96,12 +96,16 @@ class Engine:
     @property
     def backlog(self) -> int:
         """Items that wait in all lanes."""
-        lanes: Iterable[Lane[Any]] = (*self._decisions.values(), *self._leases.values(), *self._renewals.values())
-        return sum(lane.backlog for lane in lanes)
+        return sum(lane.backlog for lane in self._lanes)
 
-    async def submit(self, items: Sequence[Submission]) -> list[Any]:
-        """Decide; an answer or an exception for each, in order. Raises Overloaded when nothing was queued."""
-        return await self._route(items, self._decisions, self._decision_lane)
+    async def submit(self, items: Sequence[Submission], *, new: bool = False) -> list[Any]:
+        """Decide; an answer or an exception for each, in order. Raises Overloaded when nothing was queued.
+
+        Args:
+            items: what is asked.
+            new: they would begin something: they come after work under way, and are refused before it.
+        """
+        return await self._route(items, self._decisions, self._decision_lane, new=new)
 
     async def lease(self, items: Sequence[LeaseAsk]) -> list[Any]:
         """Lease; as `submit`."""
@@ -111,27 +115,30 @@ class Engine:
         """Renew; as `submit`."""
         return await self._route(items, self._renewals, self._renewal_lane)
 
-    async def new_run_id(self, request_id: UUID, namespace: str, key: str | None, digest: str) -> UUID:
-        """The id of a run that is to be started: the same for the same request, or the same key.
+    def need_room(self, starts: Iterable[tuple[UUID, int]]) -> None:
+        """Refuse starts before anything is done for them.
+
+        Args:
+            starts: the run's id and the bytes of its input, of each.
 
         Raises:
-            KeyReused: the key was used for another request.
-            StoreUnavailable: the database does not answer.
+            Overloaded: they would have to wait for too long.
         """
-        ready_made = run_id_in(int.from_bytes(request_id.bytes[12:], "big") % self.run_buckets, request_id)
-        if key is None:
-            return ready_made
-        bucket = key_bucket(namespace, key)
-        with translated():
-            async with self.pool.acquire() as connection:
-                await connection.execute(SQL["claim_start_key"], bucket, namespace, key, ready_made, digest)
-                record = await connection.fetchrow(SQL["find_start_key"], bucket, namespace, key)
-        if record is None:
-            raise StoreUnavailable("the claimed key was not there")
-        if record["digest"] != digest:
-            raise KeyReused(key=key)
-        claimed: UUID = record["run_id"]
-        return claimed
+        wanted: dict[int, list[int]] = {}
+        for run_id, size in starts:
+            wanted.setdefault(bucket_of(run_id), []).append(size)
+        for bucket, sizes in wanted.items():
+            if bucket in self._decisions:
+                self._decisions[bucket].need_room(len(sizes), sum(sizes), new=True)
+
+    def run_id_of(self, request_id: UUID) -> UUID:
+        """The id of the run that a request starts: the same for the same request."""
+        return run_id_in((request_id.int & 0xFFFFFFFF) % self.run_buckets, request_id)
+
+    def serve(self, lane: Lane[Any]) -> None:
+        """Run a lane until the engine stops."""
+        self._lanes.append(lane)
+        self._spawn(lane.run(), lane.name)
 
     async def sweep_lost(self, after: Swept | None = None) -> tuple[int, Swept | None]:
         """Dispatch a page of the READY tasks again, whatever their age: the broker lost everything.
@@ -202,7 +209,12 @@ class Engine:
     # --- lanes
 
     async def _route(
-        self, items: Sequence[Item], lanes: dict[int, Lane[Item]], make: Callable[[int], Lane[Item]]
+        self,
+        items: Sequence[Item],
+        lanes: dict[int, Lane[Item]],
+        make: Callable[[int], Lane[Item]],
+        *,
+        new: bool = False,
     ) -> list[Any]:
         """Split by bucket, wait for all, put the results back in order."""
         places: dict[int, list[int]] = {}
@@ -210,18 +222,32 @@ class Engine:
             places.setdefault(bucket_of(item.run_id), []).append(place)
         if not places.keys() <= self._buckets:
             await self._look_for_buckets()
-        results: list[Any] = [item.missing() for item in items]  # what a bucket without runs answers
-        known = {bucket: at for bucket, at in places.items() if bucket in self._buckets}
-        for bucket, at in known.items():
-            if bucket not in lanes:
-                lane = lanes[bucket] = make(bucket)
-                self._spawn(lane.run(), lane.name)
-            lanes[bucket].need_room([items[place] for place in at])  # in all of them, before anything is queued in one
-        calls = [(at, lanes[bucket].submit([items[place] for place in at])) for bucket, at in known.items()]
-        for at, call in calls:
-            for place, result in zip(at, await call, strict=True):
-                results[place] = result
+        if len(places) == 1:
+            (bucket,) = places
+            if bucket in self._buckets:
+                return await self._lane(bucket, lanes, make).submit(items, new=new)
+        parts = {bucket: [items[place] for place in at] for bucket, at in places.items() if bucket in self._buckets}
+        for bucket, part in parts.items():  # in all of them, before anything is queued in one
+            lane = self._lane(bucket, lanes, make)
+            lane.need_room(len(part), sum([lane.size(item) for item in part]), new=new)
+        calls = {bucket: lanes[bucket].submit(part, new=new) for bucket, part in parts.items()}
+        results: list[Any] = [None] * len(items)
+        try:
+            for bucket, at in places.items():
+                answers = await calls[bucket] if bucket in calls else [items[place].missing() for place in at]
+                for place, answer in zip(at, answers, strict=True):
+                    results[place] = answer
+        finally:
+            for call in calls.values():
+                call.cancel()  # of those that are not done: whoever asked is gone
         return results
+
+    def _lane(self, bucket: int, lanes: dict[int, Lane[Item]], make: Callable[[int], Lane[Item]]) -> Lane[Item]:
+        lane = lanes.get(bucket)
+        if lane is None:
+            lane = lanes[bucket] = make(bucket)
+            self.serve(lane)
+        return lane
 
     async def _look_for_buckets(self) -> None:
         """Another coordinator may have begun to use one; ids that somebody made up must not make us ask for each."""

@@ -1,7 +1,10 @@
 """Group commit: whatever has queued while the last transaction ran goes into the next one.
 
-There is no timer and no minimum: an idle lane serves a single item at once, a busy one serves many together. One lane
-is one bucket's stream of transactions of one kind.
+There is no timer and no minimum (but for look-ups): an idle lane serves a single item at once, a busy one serves many
+together. One lane is one bucket's stream of transactions of one kind.
+
+A lane takes no more than it can carry. Work under way goes before work that would begin something new, and new work is
+refused first: by how much of it waits, and by how long it would wait.
 """
 
 import asyncio
@@ -11,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from headway.coordinator import clock
 from headway.coordinator.core.refusals import EventUndecidable, Overloaded
 from headway.coordinator.store.errors import StoreConflict, StoreUnavailable
 
@@ -18,6 +22,13 @@ BATCH = 256  # items in one transaction
 BATCH_BYTES = 8 << 20  # of their payloads: a transaction holds them all in memory
 BACKLOG = 20_000  # items that may wait; more are refused
 BACKLOG_BYTES = 128 << 20  # of their payloads
+NEW_BACKLOG = 5_000  # items of new work that may wait
+NEW_BYTES = 32 << 20  # of all payloads that wait, before new work is refused
+NEW_SECONDS = 2.0  # that new work may have to wait, as far as can be told
+NEW_PART = 8  # of a transaction that has work under way, one in so many items is new
+NEW_LEAST = 8  # items of new work that a transaction takes however little is under way
+NEW_BETWEEN = 64  # items of new work in a transaction of its own, between two that have work under way
+SOONEST, LATEST = 0.2, 5.0  # seconds after which those who were refused are asked to come again
 SKIPS = 4  # of an item, before the lane waits for its run's lock whatever else it could do
 CONFLICT_TRIES = 5  # of a single item, before it is given up as unavailable
 _log = logging.getLogger(__name__)
@@ -30,11 +41,11 @@ class Call:
 
     __slots__ = ("_missing", "done", "results")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, done: "asyncio.Future[list[Any]]") -> None:
         """Expect `size` results."""
         self.results: list[Any] = [None] * size
         self._missing = size
-        self.done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        self.done = done
 
     def settle(self, index: int, result: object) -> None:
         """Take one result, or the exception that stands for it."""
@@ -49,6 +60,7 @@ class Ticket(Generic[Item]):
     """One item in a lane.
 
     Attributes:
+        size: bytes of its payload.
         skips: how often its run was locked elsewhere.
         waits: now it waits for the lock.
     """
@@ -56,6 +68,7 @@ class Ticket(Generic[Item]):
     item: Item
     call: Call
     index: int
+    size: int = 0
     skips: int = 0
     waits: bool = False
 
@@ -76,7 +89,7 @@ Commit = Callable[[Sequence[Ticket[Item]]], Awaitable[Committed[Item]]]
 
 
 class Lane(Generic[Item]):
-    """A queue and the loop that empties it, transaction by transaction."""
+    """The queues and the loop that empties them, transaction by transaction."""
 
     def __init__(
         self,
@@ -85,59 +98,115 @@ class Lane(Generic[Item]):
         *,
         group: Callable[[Item], object],
         size: Callable[[Item], int] = lambda _item: 0,
+        stride: float = 0.0,
     ) -> None:
-        """Make a lane; `run` starts it.
+        """Make a lane, on the loop that runs; `run` starts it.
 
         Args:
             name: for logs.
             commit: one transaction for some tickets; settles nothing itself.
             group: what a skipped item waits for: items of one group wait together, alone.
             size: bytes of an item's payload.
+            stride: seconds from the beginning of one transaction to that of the next, at the least, when something
+                queued meanwhile. For what is so quick that hardly anything does.
         """
         self.name = name
         self._commit = commit
         self._group = group
-        self._size = size
+        self.size = size
+        self._stride = stride
+        self._loop = asyncio.get_running_loop()
         self._bytes = 0  # of what has queued
         self._queue: deque[Ticket[Item]] = deque()
+        self._new: deque[Ticket[Item]] = deque()
         self._skipped: deque[Ticket[Item]] = deque()
         self._woken = asyncio.Event()
         self._has_settled = True
+        self._began_at: float | None = None  # the transaction that runs
+        self._was_busy = False  # the last transaction had work under way
+        self._new_taken = 0  # items of new work in the transaction that runs
+        self._pace = 0.0  # seconds from one new item to the next, of late, when more waited than could be taken
+        self._next_turn_at = 0.0  # of those who were refused
 
-    def submit(self, items: Sequence[Item]) -> "asyncio.Future[list[Any]]":
-        """Queue items; the future gives a result or an exception for each, in order.
+    def submit(self, items: Sequence[Item], *, new: bool = False) -> "asyncio.Future[list[Any]]":
+        """Queue items; the future gives a result or an exception for each, in order. Cancel it to take them back.
+
+        Args:
+            items: what came together.
+            new: they would begin something: they come after work under way, and are refused before it.
 
         Raises:
             Overloaded: too many wait; nothing was queued.
         """
-        self.need_room(items)
-        call = Call(len(items))
-        self._queue.extend(Ticket(item, call, index) for index, item in enumerate(items))
-        self._bytes += sum(self._size(item) for item in items)
+        call = Call(len(items), self._loop.create_future())
+        measure = self.size
+        tickets = [Ticket(item, call, index, measure(item)) for index, item in enumerate(items)]
+        size = sum([ticket.size for ticket in tickets])
+        self.need_room(len(tickets), size, new=new)
+        (self._new if new else self._queue).extend(tickets)
+        self._bytes += size
         self._woken.set()
         return call.done
 
-    def need_room(self, items: Sequence[Item]) -> None:
-        """Raise Overloaded when these would be too many, or too large, to wait."""
-        waiting = len(self._queue)
-        size = sum(self._size(item) for item in items)
-        if waiting + len(items) > BACKLOG or (waiting and self._bytes + size > BACKLOG_BYTES):
-            raise Overloaded(backlog=str(waiting))
+    def need_room(self, count: int, size: int, *, new: bool = False) -> None:
+        """Raise Overloaded when so many more items, of so many bytes, would be too many to wait, or too large."""
+        waiting = len(self._queue) + len(self._new)
+        if waiting + count > BACKLOG or (waiting and self._bytes + size > BACKLOG_BYTES):
+            raise self._overloaded(count)
+        if new and (
+            len(self._new) + count > NEW_BACKLOG
+            or (waiting and self._bytes + size > NEW_BYTES)
+            or self.wait > NEW_SECONDS
+        ):
+            raise self._overloaded(count)
 
     @property
     def backlog(self) -> int:
         """Items that wait."""
-        return len(self._queue) + len(self._skipped)
+        return len(self._queue) + len(self._new) + len(self._skipped)
+
+    @property
+    def wait(self) -> float:
+        """Seconds that new work would wait, as far as can be told: what waits, at the pace of late.
+
+        A transaction that stands counts for as long as it has: nobody knows when it goes on.
+        """
+        stands = 0.0 if self._began_at is None else clock.monotonic() - self._began_at
+        return stands + len(self._new) * self._pace
+
+    def _overloaded(self, count: int) -> Overloaded:
+        """The refusal. Those who are refused are asked to come again one after another, at the pace of late."""
+        now = clock.monotonic()
+        wait = self.wait
+        self._next_turn_at = max(self._next_turn_at, now + wait - NEW_SECONDS / 2) + count * self._pace
+        pause = min(max(self._next_turn_at - now, SOONEST), LATEST)
+        return Overloaded(backlog=str(self.backlog), wait_ms=f"{wait * 1000:.0f}", retry_ms=f"{pause * 1000:.0f}")
 
     async def run(self) -> None:
         """Serve for ever; cancel to stop. What waits then is never answered: its callers are gone or will repeat."""
         while True:
             await self._woken.wait()
             while batch := self._take():
+                self._began_at = began = clock.monotonic()
+                has_left = bool(self._new)
                 await self._serve(batch)
+                seconds = clock.monotonic() - began
+                self._note_pace(seconds, has_left=has_left)
+                if self.backlog and seconds < self._stride:
+                    await asyncio.sleep(self._stride - seconds)
+            self._began_at = None
             self._woken.clear()
-            if self._queue or self._skipped:
+            if self.backlog:
                 self._woken.set()
+
+    def _note_pace(self, seconds: float, *, has_left: bool) -> None:
+        """Learn from a transaction how fast new work goes on. When all was taken, it could have been more."""
+        if self._new_taken:
+            pace = seconds / self._new_taken
+            if not has_left:
+                self._pace = min(self._pace, pace)
+            else:
+                self._pace = (3 * self._pace + pace) / 4 if self._pace else pace
 
     def _take(self) -> list[Ticket[Item]]:
         """The next batch: what was skipped first, and what has queued.
@@ -152,24 +221,42 @@ class Lane(Generic[Item]):
             self._skipped = deque(ticket for ticket in self._skipped if self._group(ticket.item) != group)
             for ticket in batch:
                 ticket.waits = True
+            self._new_taken = 0
         else:
             batch = self._fill()
         self._has_settled = False
         return batch
 
     def _fill(self) -> list[Ticket[Item]]:
-        """Take what fits into one transaction, by number and by bytes; at least one."""
+        """Take what fits into one transaction, by number and by bytes; at least one. Leave out what was taken back."""
         batch: list[Ticket[Item]] = []
-        room = BATCH_BYTES
-        for waiting in (self._skipped, self._queue):
-            while waiting and len(batch) < BATCH:
-                size = self._size(waiting[0].item)
-                if batch and size > room:
-                    return batch
-                batch.append(waiting.popleft())
-                room -= size
-                self._bytes -= size if waiting is self._queue else 0
+        room = self._move(self._skipped, batch, BATCH, BATCH_BYTES)
+        room = self._move(self._queue, batch, BATCH - min(NEW_LEAST, len(self._new)), room)
+        under_way = len(batch)
+        self._move(self._new, batch, min(under_way + self._part_of_new(under_way), BATCH), room)
+        self._new_taken = len(batch) - under_way
+        self._was_busy = under_way > 0
         return batch
+
+    def _part_of_new(self, under_way: int) -> int:
+        """How many new items go along with so many that are under way."""
+        if under_way:
+            return max(NEW_LEAST, under_way // NEW_PART)
+        return NEW_BETWEEN if self._was_busy else BATCH
+
+    def _move(self, waiting: deque[Ticket[Item]], batch: list[Ticket[Item]], most: int, room: int) -> int:
+        """Move tickets into a batch until it has so many, or no room for the next; return the bytes that are left."""
+        while waiting and len(batch) < most:
+            ticket = waiting[0]
+            if batch and ticket.size > room:
+                break
+            waiting.popleft()
+            if waiting is not self._skipped:
+                self._bytes -= ticket.size
+            if not ticket.call.done.cancelled():
+                batch.append(ticket)
+                room -= ticket.size
+        return room
 
     async def _serve(self, batch: Sequence[Ticket[Item]], tries: int = 1) -> None:
         """Commit a batch; one that fails is bisected, so that a bad item harms only itself."""

@@ -36,15 +36,21 @@ class Plans:
             self._graphs.move_to_end(key)
         return graph
 
+    def known(self, key: VersionKey) -> Graph | None:
+        """The graph of a version, if it is in memory."""
+        graph = self._graphs.get(key)
+        if graph is not None:
+            self._graphs.move_to_end(key)
+        return graph
+
     async def get(self, connection: Connection, key: VersionKey) -> Graph:
         """The graph of a version, read if need be.
 
         Raises:
             PlanMissing: it is not stored.
         """
-        graph = self._graphs.get(key)
+        graph = self.known(key)
         if graph is not None:
-            self._graphs.move_to_end(key)
             return graph
         plan = await connection.fetchval(SQL["get_plan"], *key)
         if plan is None:

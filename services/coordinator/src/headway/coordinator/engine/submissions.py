@@ -53,6 +53,7 @@ class Submission(Struct, frozen=True, kw_only=True):
     request_id: UUID | None = None
     namespace: str | None = None
 
+    goes_straight: ClassVar[bool] = False  # its run mostly goes straight on: see store/steps.py
     answer_fields: ClassVar[AbstractSet[str]] = frozenset()  # of a mutation's recorded answer: they tell its kind
 
     @property
@@ -85,6 +86,8 @@ class Submission(Struct, frozen=True, kw_only=True):
 
 class Start(Submission, frozen=True, kw_only=True):
     """Start a run. Answers True when it existed."""
+
+    goes_straight = True
 
     graph: Graph
     workflow: str
@@ -147,6 +150,8 @@ class Report(Submission, frozen=True, kw_only=True):
 
 class ReportSucceeded(Report, frozen=True, kw_only=True):
     """The handler returned. `wish`: for a next task; then it may answer a Continued."""
+
+    goes_straight = True
 
     output: Document
     wish: Wish | None = None

@@ -15,6 +15,7 @@ from headway.coordinator.core.compiler import Fault
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.records import readable
 from headway.coordinator.core.refusals import InvalidArgument, InvalidPageToken
+from headway.coordinator.engine.starting import Started
 from headway.coordinator.ids import run_id_text, task_id
 from headway.coordinator.store.reading import RunView
 
@@ -78,6 +79,11 @@ def _storable_instant(text: str) -> datetime:
     if instant.tzinfo is None or not _FIRST_YEAR <= instant.year <= _LAST_YEAR:
         raise ValueError(text)
     return instant.astimezone(UTC)
+
+
+def start_response(started: Started) -> pb.StartResponse:
+    """The run that a start names."""
+    return pb.StartResponse(run_id=run_id_text(started.run_id), existed=started.existed, version=started.version)
 
 
 def run(record: Any) -> pb.Run:

@@ -16,7 +16,6 @@ from headway.coordinator.engine.definitions import Faulty
 from headway.coordinator.store.errors import StoreConflict, StoreUnavailable
 
 DOMAIN = "headway"
-RETRY_SECONDS = 1  # the hint that goes out with RESOURCE_EXHAUSTED
 # Details travel in trailers, of which clients take 8 KiB by default; the message is in them twice, once %-encoded.
 MESSAGE_BYTES = 600
 VALUE_BYTES = 200
@@ -79,7 +78,7 @@ async def refuse(context: grpc.aio.ServicerContext[Any, Any], error: Exception) 
         packed.append(_pack(_bad_request(error)))
     if status is grpc.StatusCode.RESOURCE_EXHAUSTED:
         hint = error_details_pb2.RetryInfo()
-        hint.retry_delay.FromSeconds(RETRY_SECONDS)
+        hint.retry_delay.FromMilliseconds(int(given["retry_ms"]))
         packed.append(_pack(hint))
     rich = status_pb2.Status(
         code=code_pb2.Code.Value(status.name), message=cut(str(error), MESSAGE_BYTES), details=packed

@@ -1,34 +1,29 @@
 """RunsService: start, look at and steer runs."""
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-import orjson
-
 from headway.api.runs.v1 import runs_pb2 as pb
 from headway.api.runs.v1 import runs_pb2_grpc
-from headway.coordinator.core.compiler import check_input
-from headway.coordinator.core.document import EMPTY, NULL, Document
+from headway.coordinator.core.document import EMPTY, NULL
 from headway.coordinator.core.payloads import accept
 from headway.coordinator.core.refusals import (
+    BatchTooLarge,
     InvalidArgument,
-    InvalidInput,
     InvalidKey,
     InvalidSignalName,
-    KeyReused,
+    Refusal,
     RunNotFound,
 )
 from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.engine import Engine
-from headway.coordinator.engine.submissions import Cancel, Retry, Signal, Start, Submission
-from headway.coordinator.engine.telemetry import begin
-from headway.coordinator.ids import is_seeded_by, run_id_text
+from headway.coordinator.engine.starting import StartAsk, Started, Starts
+from headway.coordinator.engine.submissions import Cancel, Retry, Signal, Submission
 from headway.coordinator.rpc import messages
-from headway.coordinator.rpc.refusing import Refused, refuse, refusing
+from headway.coordinator.rpc.refusing import Refused, item_refusal, refuse, refusing
 from headway.coordinator.rpc.requests import (
     duration_of,
     is_short,
@@ -41,6 +36,7 @@ from headway.coordinator.rpc.requests import (
 )
 from headway.coordinator.store import reading
 
+START_ITEMS = 256
 GRACE_SECONDS = 60
 LONGEST_GRACE = timedelta(days=1)
 PAGE, LARGEST_PAGE = 50, 1_000
@@ -55,47 +51,25 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         """Ask the engine."""
         self._engine = engine
         self._definitions = definitions
+        self._starts = Starts(engine, definitions)
 
     @refusing
     async def Start(self, request: pb.StartRequest, context: Any) -> pb.StartResponse:
         """Start a run, once per key or request id."""
-        namespace = namespace_of(request.namespace)
-        key = request.key if request.HasField("key") else None
-        if key is not None and not is_short(key):
-            raise InvalidKey
-        if request.version < 0:
-            raise InvalidArgument(field="version", problem="it must be a stored version, or 0 for the deployed one")
-        request_id = request_id_of(request.request_id)
-        workflow = short_text(request.workflow, "workflow")
-        payload = accept(request.input, "input", empty=EMPTY)
-        version, graph = await self._definitions.to_run(namespace, workflow, request.version)
-        if graph.plan.input_schema is not None:
-            for path, problem in check_input(graph.plan.input_schema, payload.value):
-                raise InvalidInput(path=path, problem=problem)
-        digest = hashlib.sha256(
-            orjson.dumps([workflow, request.version, payload.value], option=orjson.OPT_SORT_KEYS)
-        ).hexdigest()
-        run_id = await self._engine.new_run_id(request_id, namespace, key, digest)
-        span = begin(f"run {workflow}", traceparent_of(request.traceparent), **{"headway.run_id": run_id.hex})
-        try:
-            existed = await self._one(
-                Start(
-                    run_id=run_id,
-                    graph=graph,
-                    workflow=workflow,
-                    version=version,
-                    key=key,
-                    run_trace=span.traceparent,
-                    input=payload,
-                    in_namespace=namespace,
-                )
-            )
-        finally:
-            span.end()
-        if existed:
-            version = await self._same_run(namespace, run_id, request, payload)
-            existed = not is_seeded_by(run_id, request_id)  # else an earlier try of this call started it
-        return pb.StartResponse(run_id=run_id_text(run_id), existed=existed, version=version)
+        (answer,) = await self._starts.start([_start_ask(request)])
+        if isinstance(answer, Exception):
+            raise answer
+        return messages.start_response(answer)
+
+    @refusing
+    async def StartMany(self, request: pb.StartManyRequest, context: Any) -> pb.StartManyResponse:
+        """Start runs, each judged by itself."""
+        if len(request.items) > START_ITEMS:
+            raise BatchTooLarge(size=str(len(request.items)), limit=str(START_ITEMS))
+        asks = [_readable(item) for item in request.items]
+        answers = iter(await self._starts.start([ask for ask in asks if isinstance(ask, StartAsk)]))
+        results = [next(answers) if isinstance(ask, StartAsk) else ask for ask in asks]
+        return pb.StartManyResponse(results=[_start_result(result) for result in results])
 
     @refusing
     async def Get(self, request: pb.GetRequest, context: Any) -> pb.GetResponse:
@@ -105,8 +79,8 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         found = await reading.get_run(self._engine.pool, run_id, namespace)
         if found is None:
             raise RunNotFound(run_id=request.run_id, namespace=namespace)
-        graph = await self._definitions.to_run(namespace, found.run["workflow"], found.run["version"])
-        return messages.get_response(found, graph[1])
+        graph = await self._definitions.graph((namespace, found.run["workflow"], found.run["version"]))
+        return messages.get_response(found, graph)
 
     @refusing
     async def List(self, request: pb.ListRequest, context: Any) -> pb.ListResponse:
@@ -204,18 +178,6 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
             raise RunNotFound(run_id=text, namespace=name)
         return run_id
 
-    async def _same_run(self, namespace: str, run_id: UUID, request: pb.StartRequest, given: Document) -> int:
-        """A start that found its run there: it must be the same one. Returns the version it runs."""
-        found = await reading.get_run(self._engine.pool, run_id, namespace)
-        if found is None:
-            raise KeyReused(key=request.request_id)
-        run = found.run
-        same_version = request.version in (0, run["version"])
-        if run["workflow"] != request.workflow or not same_version or orjson.loads(run["input"]) != given.value:
-            raise KeyReused(key=request.request_id)
-        version: int = run["version"]
-        return version
-
     async def _watch(self, run_id: UUID, namespace: str, from_seq: int) -> AsyncIterator[pb.WatchResponse]:
         told = self._engine.watchers.add(run_id)
         try:
@@ -235,6 +197,37 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
                 await _wait(told, WATCH_POLL_SECONDS)
         finally:
             self._engine.watchers.remove(run_id, told)
+
+
+def _start_ask(request: pb.StartRequest) -> StartAsk:
+    """Read a start. Raises Refusal."""
+    key = request.key if request.HasField("key") else None
+    if key is not None and not is_short(key):
+        raise InvalidKey
+    if request.version < 0:
+        raise InvalidArgument(field="version", problem="it must be a stored version, or 0 for the deployed one")
+    return StartAsk(
+        request_id=request_id_of(request.request_id),
+        namespace=namespace_of(request.namespace),
+        workflow=short_text(request.workflow, "workflow"),
+        version=request.version,
+        key=key,
+        input=accept(request.input, "input", empty=EMPTY),
+        trace=traceparent_of(request.traceparent),
+    )
+
+
+def _readable(request: pb.StartRequest) -> StartAsk | Refusal:
+    try:
+        return _start_ask(request)
+    except Refusal as refusal:
+        return refusal
+
+
+def _start_result(answer: Started | Exception) -> pb.StartResult:
+    if isinstance(answer, Exception):
+        return pb.StartResult(refusal=item_refusal(answer))
+    return pb.StartResult(started=messages.start_response(answer))
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

@@ -24,7 +24,7 @@ SERVICES = tuple(
 
 def register(server: grpc.aio.Server, engine: Engine) -> None:
     """Add all services to a server."""
-    definitions = Definitions(engine.pool, engine.plans)
+    definitions = Definitions(engine)
     definitions_pb2_grpc.add_DefinitionsServiceServicer_to_server(DefinitionsService(definitions), server)
     runs_pb2_grpc.add_RunsServiceServicer_to_server(RunsService(engine, definitions), server)
     tasks_pb2_grpc.add_TasksServiceServicer_to_server(TasksService(engine), server)

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import asyncpg
@@ -37,9 +37,8 @@ class Held(Struct, eq=False):
         self.state.tasks[row.path] = self.was[row.path] = row
 
 
-_RUN_COLUMNS = slice(3, 25)
-_TASK_COLUMNS = slice(25, None)
-_TASK_PATH = 25
+_IS_THERE, _RUN, _TASK = 1, 3, 25  # where these columns of lock_steps stand, and where those of the two rows begin
+_RUN_COLUMNS, _TASK_COLUMNS = slice(_RUN, _TASK), slice(_TASK, None)
 _RUN_STATES = {str(state): state for state in RunState}
 _TASK_STATES = {str(state): state for state in TaskState}
 
@@ -109,23 +108,24 @@ def _attempt_row(record: asyncpg.Record) -> AttemptRow:
     )
 
 
-class Locked(Struct):
-    """What lock_steps found.
+class Found(Struct):
+    """What lock_steps or read_steps found.
 
     Attributes:
-        held: runs that are locked now, without their plans yet.
+        runs: with their tasks that were named.
         busy: runs that are locked elsewhere.
         now: the database's time, taken when the locks were held: no wait for them makes event time go back.
     """
 
-    held: dict[UUID, tuple[RunRow, list[TaskRow]]]
+    runs: dict[UUID, tuple[RunRow, list[TaskRow]]]
     busy: set[UUID]
     now: datetime
 
 
-async def lock_steps(
-    connection: Connection, bucket: int, paths: Mapping[UUID, Collection[str]], *, wait: bool
-) -> Locked:
+Paths: TypeAlias = Mapping[UUID, Collection[str]]
+
+
+async def lock_steps(connection: Connection, bucket: int, paths: Paths, *, wait: bool) -> Found:
     """Lock runs in order, and the task rows that their events name.
 
     Args:
@@ -134,27 +134,34 @@ async def lock_steps(
         paths: of the tasks, by run.
         wait: for a run that is locked elsewhere; then there is one run only. Else such runs are skipped.
     """
-    run_ids = sorted(paths)
     if wait:
-        for run_id in run_ids:
+        for run_id in paths:
             await connection.execute(SQL["wait_for_run"], bucket, run_id)
-    records = await connection.fetch(
-        SQL["lock_steps"], bucket, run_ids, [",".join(paths[run_id]) for run_id in run_ids]
-    )
-    locked = Locked({}, set(), records[0]["now"])
+    return await _find_steps(connection, "lock_steps", bucket, paths)
+
+
+async def read_steps(connection: Connection, bucket: int, paths: Paths) -> Found:
+    """Read the same without locks: whoever writes must see whether the runs still stand there."""
+    return await _find_steps(connection, "read_steps", bucket, paths)
+
+
+async def _find_steps(connection: Connection, statement: str, bucket: int, paths: Paths) -> Found:
+    run_ids = sorted(paths)
+    records = await connection.fetch(SQL[statement], bucket, run_ids, [",".join(paths[run_id]) for run_id in run_ids])
+    found = Found({}, set(), records[0]["now"])
     for record in records:
         columns = tuple(record)
         run_id: UUID = columns[0]
-        if columns[3] is None:
-            if columns[1]:
-                locked.busy.add(run_id)
+        if columns[_RUN] is None:
+            if columns[_IS_THERE]:
+                found.busy.add(run_id)
             continue
-        found = locked.held.get(run_id)
-        if found is None:
-            found = locked.held[run_id] = (run_row(columns[_RUN_COLUMNS]), [])
-        if columns[_TASK_PATH] is not None:
-            found[1].append(task_row(columns[_TASK_COLUMNS]))
-    return locked
+        run = found.runs.get(run_id)
+        if run is None:
+            run = found.runs[run_id] = (run_row(columns[_RUN_COLUMNS]), [])
+        if columns[_TASK] is not None:
+            run[1].append(task_row(columns[_TASK_COLUMNS]))
+    return found
 
 
 async def load(

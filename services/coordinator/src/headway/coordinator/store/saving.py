@@ -32,19 +32,44 @@ class StaleReport:
 Rows = Sequence[tuple[Any, ...]]
 
 
-async def save(connection: Connection, bucket: int, batch: Iterable[Saving], now: datetime) -> None:
-    """Save a batch in the open transaction. All runs are of one bucket, each once.
+async def save(connection: Connection, bucket: int, batch: Iterable[Saving], now: datetime) -> bool:
+    """Save a batch in the open transaction that holds its runs' locks. All runs are of one bucket, each once.
+
+    Returns:
+        True when save_straight could have saved it as well.
 
     Raises:
         NotApplied: a guard did not hold.
     """
     savings = [saving for saving in batch if saving.events]
     steps = Steps(now)
-    await _save_rest(connection, bucket, [saving for saving in savings if not steps.take(saving)], now)
-    await steps.save(connection, bucket)
+    rest = [saving for saving in savings if not steps.take(saving)]
+    await _save_rest(connection, bucket, rest, now)
+    if not await steps.save(connection, bucket):
+        raise NotApplied("save_steps: a run is not where it was read, although it is locked")
     for statement, rows in _sides(savings):
         await _put(connection, statement, bucket, rows)
-    await _save_timers(connection, bucket, savings)
+    await _save_timers(connection, bucket, savings, rest)
+    return not rest and not any(_has_sides(saving) for saving in savings)
+
+
+async def save_straight(connection: Connection, bucket: int, batch: Iterable[Saving], now: datetime) -> bool:
+    """Save a batch that was decided without locks, in a transaction of its own; False: nothing was saved.
+
+    Raises:
+        NotApplied: a task was not where its run says.
+    """
+    steps = Steps(now)
+    for saving in batch:
+        if saving.events and (_has_sides(saving) or not steps.take(saving)):
+            return False
+    return await steps.save(connection, bucket)
+
+
+def _has_sides(saving: Saving) -> bool:
+    """It changes what save_steps does not write."""
+    changes = saving.changes
+    return bool(changes.timers or changes.tokens or changes.signals or saving.requests)
 
 
 async def _save_rest(connection: Connection, bucket: int, savings: Sequence[Saving], now: datetime) -> None:
@@ -203,8 +228,8 @@ def _token(row: TokenRow) -> tuple[Any, ...]:
     return (row.path, *packed, orjson.dumps(row.names))
 
 
-async def _save_timers(connection: Connection, bucket: int, savings: Sequence[Saving]) -> None:
-    over = [saving.held.run_id for saving in savings if saving.changes.all_timers_gone and saving.held.was_run]
+async def _save_timers(connection: Connection, bucket: int, savings: Sequence[Saving], rest: Sequence[Saving]) -> None:
+    over = [saving.held.run_id for saving in rest if saving.changes.all_timers_gone and saving.held.was_run]
     if over:
         await connection.execute(SQL["delete_run_timers"], bucket, over)
     gone: list[TimerKey] = []

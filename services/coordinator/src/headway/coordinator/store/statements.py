@@ -5,8 +5,9 @@ from typing import Final
 
 from headway.runtime.sql import load_statements
 
-SQL: Final = load_statements(
+_TEXTS = load_statements(
     files("headway.coordinator.store").joinpath("sql"),
+    "starts.sql",
     "steps.sql",
     "runs.sql",
     "tasks.sql",
@@ -14,3 +15,6 @@ SQL: Final = load_statements(
     "outbox.sql",
     "definitions.sql",
 )
+# The same columns and look-ups, without locks.
+_READ_STEPS = _TEXTS["lock_steps"].replace("FOR UPDATE SKIP LOCKED", "LIMIT 1").replace("FOR UPDATE", "OFFSET 0")
+SQL: Final = {**_TEXTS, "read_steps": _READ_STEPS}

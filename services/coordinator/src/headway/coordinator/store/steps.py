@@ -11,6 +11,8 @@ from operator import attrgetter
 from typing import Any, TypeAlias
 from uuid import UUID
 
+import asyncpg
+
 from headway.coordinator.core.events import FORMAT
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.projector import SWEEP_AFTER
@@ -59,6 +61,7 @@ class Steps:
         self._fresh: list[Row] = []
         self._settled: list[Row] = []
         self._events: list[Row] = []
+        self._over: list[UUID] = []
 
     def take(self, saving: Saving) -> bool:
         """Gather a run if it goes straight on; else nothing is kept of it."""
@@ -75,25 +78,29 @@ class Steps:
         (self._started if saving.held.was_run is None else self._moved).append(moved)
         for rows, row in tasks:
             rows.append(row)
+        if saving.changes.all_timers_gone:
+            self._over.append(saving.held.run_id)
         self._events.extend(_event(saving.held.run_id, event) for event in events)
         return True
 
-    async def save(self, connection: Connection, bucket: int) -> None:
-        """Write what was gathered.
+    async def save(self, connection: Connection, bucket: int) -> bool:
+        """Write what was gathered, or nothing: False when a run is locked elsewhere or is not where it was read.
 
         Raises:
-            NotApplied: a row was not as it was read, although it was locked.
+            NotApplied: a task was not where its run says.
         """
         if not self._events:
-            return
-        written = await connection.fetchrow(
-            SQL["save_steps"], bucket, self._now,
-            *_columns(list(self._versions), 3), *_columns(list(self._specs), 6),
-            *_columns(self._started, 7), *_columns(self._moved, 9), *_columns(self._done, 4),
-            *_columns(self._fresh, 12), *_columns(self._settled, 4), FORMAT, *_columns(self._events, 7),
-        )  # fmt: skip
-        if written is None or (written["moved"], written["done"]) != (len(self._moved), len(self._done)):
-            raise NotApplied(f"save_steps: {written} for {len(self._moved)} runs and {len(self._done)} tasks")
+            return True
+        try:
+            whole: bool = await connection.fetchval(
+                SQL["save_steps"], bucket, self._now,
+                *_columns(list(self._versions), 3), *_columns(list(self._specs), 6),
+                *_columns(self._started, 7), *_columns(self._moved, 9), *_columns(self._done, 4),
+                *_columns(self._fresh, 12), *_columns(self._settled, 4), FORMAT, *_columns(self._events, 7), self._over,
+            )  # fmt: skip
+        except asyncpg.DivisionByZeroError as error:
+            raise NotApplied("save_steps: a task that was reported is not running") from error
+        return whole
 
     def _run(self, saving: Saving, run: RunRow, payloads: "_Payloads") -> Row | None:
         run_id, was, now = saving.held.run_id, saving.held.was_run, self._now

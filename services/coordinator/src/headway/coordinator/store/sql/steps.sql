@@ -40,12 +40,23 @@ LEFT JOIN LATERAL (
 -- leased, control nodes are settled, the run goes on or succeeds. Everything else is written by the statements of
 -- runs.sql and tasks.sql; store/steps.py judges which it is. Instants are the batch's own, $2.
 --
--- Rows that are changed are held already, so they are offered as new ones and meet themselves: only the columns that
--- change are in the offer, what it must hold besides is empty, and a row that was not there after all would be told by
--- that (see the counts at the end). `runs.epoch` of the offer carries the number of events.
+-- Nothing is written unless every run of $19 can be locked now and stands where its decision was made on: `whole` says
+-- whether it was. So the decisions may have been made on rows that were read without locks.
+--
+-- Rows that are changed are offered as new ones and meet themselves: only the columns that change are in the offer, and
+-- what it must hold besides is empty. A task that was not there, or not running at that attempt, ends the statement.
 --
 -- Arrays of small tables that rows refer to by place: $3-$5 versions; $6-$11 specifications of tasks.
-WITH started AS (
+WITH held AS MATERIALIZED (
+    SELECT r.run_id
+    FROM unnest($19::uuid[], $20::bigint[], $21::integer[]) AS x (run_id, seq, events)
+    CROSS JOIN LATERAL (
+        SELECT run_id, seq FROM runs WHERE bucket = $1 AND run_id = x.run_id FOR UPDATE SKIP LOCKED
+    ) AS r
+    WHERE r.seq = x.seq - x.events
+), gate AS MATERIALIZED (
+    SELECT count(*) = cardinality($19::uuid[]) AS whole FROM held
+), started AS (
     INSERT INTO runs (bucket, run_id, namespace, workflow, version, state, epoch, seq, key, trace, vars, cancelling,
                       failing, expired, finish_path, open_tasks, succeeded_tasks, unhandled_tasks, error, output_path,
                       output_attempt, created_at, last_event_at, finished_at)
@@ -54,28 +65,29 @@ WITH started AS (
            NULL
     FROM unnest($12::uuid[], $13::integer[], $14::text[], $15::text[], $16::integer[], $17::integer[])
         AS x (run_id, version, key, trace, open_tasks, succeeded_tasks)
+    WHERE (SELECT whole FROM gate)
 ), moved AS (
     INSERT INTO runs AS r (bucket, run_id, namespace, workflow, version, state, epoch, seq, trace, vars, cancelling,
                            failing, expired, finish_path, open_tasks, succeeded_tasks, unhandled_tasks, output_path,
                            output_attempt, created_at, last_event_at, finished_at)
-    SELECT $1::smallint, x.run_id, '', '', 0, x.state, x.events, x.seq, '', '', false, false, false, x.finish_path, x.open_tasks,
+    SELECT $1::smallint, x.run_id, '', '', 0, x.state, 1, x.seq, '', '', false, false, false, x.finish_path, x.open_tasks,
            x.succeeded_tasks, 0, x.output_path, x.output_attempt, $2::timestamptz, $2::timestamptz,
            CASE WHEN x.state = 'running' THEN NULL ELSE $2::timestamptz END
-    FROM unnest($19::uuid[], $20::bigint[], $21::integer[], $22::text[], $23::integer[], $24::integer[], $25::text[],
-                $26::text[], $27::bigint[])
-        AS x (run_id, seq, events, state, open_tasks, succeeded_tasks, finish_path, output_path, output_attempt)
+    FROM unnest($19::uuid[], $20::bigint[], $22::text[], $23::integer[], $24::integer[], $25::text[], $26::text[],
+                $27::bigint[])
+        AS x (run_id, seq, state, open_tasks, succeeded_tasks, finish_path, output_path, output_attempt)
+    WHERE (SELECT whole FROM gate)
     ON CONFLICT (bucket, run_id) DO UPDATE
     SET state = EXCLUDED.state, seq = EXCLUDED.seq, finish_path = EXCLUDED.finish_path,
         open_tasks = EXCLUDED.open_tasks, succeeded_tasks = EXCLUDED.succeeded_tasks,
         output_path = EXCLUDED.output_path, output_attempt = EXCLUDED.output_attempt,
         last_event_at = EXCLUDED.last_event_at, finished_at = EXCLUDED.finished_at
-    WHERE r.seq = EXCLUDED.seq - EXCLUDED.epoch
-    RETURNING workflow
 ), done AS (
     INSERT INTO tasks AS t (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler,
                             lease_ms, output_attempt, created_at, finished_at, reported)
     SELECT $1::smallint, x.run_id, x.path, 'succeeded', x.attempt, 1, 0, 0, '', '', '', 0, x.attempt, $2::timestamptz, $2::timestamptz, true
     FROM unnest($28::uuid[], $29::text[], $30::bigint[]) AS x (run_id, path, attempt)
+    WHERE (SELECT whole FROM gate)
     ON CONFLICT (bucket, run_id, path) DO UPDATE
     SET state = EXCLUDED.state, output_attempt = EXCLUDED.output_attempt, finished_at = EXCLUDED.finished_at,
         due_at = NULL, lease_owner = NULL, lease_expires_at = NULL, grant_key = NULL, attempt_expires_at = NULL,
@@ -98,31 +110,36 @@ WITH started AS (
     FROM unnest($32::uuid[], $33::text[], $34::integer[], $35::text[], $36::bigint[], $37::text[], $39::text[],
                 $40::integer[], $41::smallint[])
         AS x (run_id, path, spec, input_path, input_attempt, input_role, grant_key, lease_ms, eager_grants)
+    WHERE (SELECT whole FROM gate)
 ), settled AS (
     INSERT INTO tasks (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler,
                        lease_ms, output_attempt, created_at, finished_at, reported)
     SELECT $1::smallint, x.run_id, x.path, 'succeeded', 1, 1, 0, 0, ($6::text[])[x.spec], '', '', ($9::integer[])[x.spec],
            CASE WHEN x.output IS NULL THEN NULL ELSE 1 END, $2::timestamptz, $2::timestamptz, false
     FROM unnest($44::uuid[], $45::text[], $46::integer[], $47::bytea[]) AS x (run_id, path, spec, output)
+    WHERE (SELECT whole FROM gate)
 ), kept AS (
     INSERT INTO outputs (bucket, run_id, path, attempt, role, data)
     SELECT $1::smallint, x.run_id, '', 0, 'input', x.data FROM unnest($12::uuid[], $18::bytea[]) AS x (run_id, data)
+    WHERE (SELECT whole FROM gate)
     UNION ALL
     SELECT $1::smallint, x.run_id, x.path, x.attempt, 'output', x.data
     FROM unnest($28::uuid[], $29::text[], $30::bigint[], $31::bytea[]) AS x (run_id, path, attempt, data)
+    WHERE (SELECT whole FROM gate)
     UNION ALL
     SELECT $1::smallint, x.run_id, x.path, 1, 'input', x.data
     FROM unnest($32::uuid[], $33::text[], $38::bytea[]) AS x (run_id, path, data)
-    WHERE x.data IS NOT NULL
+    WHERE x.data IS NOT NULL AND (SELECT whole FROM gate)
     UNION ALL
     SELECT $1::smallint, x.run_id, x.path, 1, 'output', x.data
     FROM unnest($44::uuid[], $45::text[], $47::bytea[]) AS x (run_id, path, data)
-    WHERE x.data IS NOT NULL
+    WHERE x.data IS NOT NULL AND (SELECT whole FROM gate)
 ), told AS (
     INSERT INTO run_events (bucket, run_id, seq, format, type, at, path, attempt, event, actions)
     SELECT $1::smallint, x.run_id, x.seq, $48::smallint, x.type, $2::timestamptz, x.path, x.attempt, x.event, x.actions
     FROM unnest($49::uuid[], $50::bigint[], $51::text[], $52::text[], $53::bigint[], $54::bytea[], $55::bytea[])
         AS x (run_id, seq, type, path, attempt, event, actions)
+    WHERE (SELECT whole FROM gate)
 ), sent AS (
     INSERT INTO outbox (bucket, outbox_id, kind, run_id, namespace, path, attempt, queue, handler, body, trace,
                         created_at)
@@ -130,8 +147,12 @@ WITH started AS (
            ($8::text[])[x.spec], NULL, x.trace, $2::timestamptz
     FROM unnest($32::uuid[], $33::text[], $34::integer[], $42::uuid[], $43::text[])
         AS x (run_id, path, spec, outbox_id, trace)
-    WHERE x.outbox_id IS NOT NULL
+    WHERE x.outbox_id IS NOT NULL AND (SELECT whole FROM gate)
     RETURNING 1
+), over AS (
+    DELETE FROM timers WHERE bucket = $1 AND run_id = ANY ($56::uuid[]) AND (SELECT whole FROM gate)
 )
-SELECT (SELECT count(*) FROM moved WHERE workflow <> '') AS moved, (SELECT count(*) FROM done WHERE handler <> '') AS done,
-       CASE WHEN EXISTS (SELECT 1 FROM sent) THEN pg_notify('headway_outbox', $1::smallint::text) END;
+SELECT whole, CASE WHEN EXISTS (SELECT 1 FROM sent) THEN pg_notify('headway_outbox', $1::smallint::text) END AS told,
+       1 / CASE WHEN NOT whole OR (SELECT count(*) FROM done WHERE handler <> '') = cardinality($28::uuid[]) THEN 1 ELSE 0 END
+       AS certain
+FROM gate;

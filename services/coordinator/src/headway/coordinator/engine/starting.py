@@ -1,0 +1,234 @@
+"""Starting runs, one or many at a time: the version, the key, the run, in that order.
+
+Whatever is refused is refused before anything is written for it. A start that was made before is answered as the first
+time, even if it would be refused today.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import orjson
+
+from headway.coordinator.core.compiler import check_input
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.refusals import InvalidInput, KeyReused, Overloaded, Refusal, WorkflowNotFound
+from headway.coordinator.engine.definitions import Definitions
+from headway.coordinator.engine.engine import Engine
+from headway.coordinator.engine.lanes import Committed, Lane, Ticket
+from headway.coordinator.engine.submissions import Start
+from headway.coordinator.engine.telemetry import begin
+from headway.coordinator.ids import bucket_of, is_seeded_by, key_bucket
+from headway.coordinator.store.errors import StoreUnavailable, translated
+from headway.coordinator.store.starting import Claim, StartKey, claim_keys, find_keys, find_started
+
+KEY_LANES = 4  # transactions that claim keys at the same time: each is of one of the keys' many buckets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartAsk:
+    """A run that somebody wants to start. `version` 0: the deployed one."""
+
+    request_id: UUID
+    namespace: str
+    workflow: str
+    version: int
+    key: str | None
+    input: Document
+    trace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The run that a start names. `existed`: another start of the same key had begun it."""
+
+    run_id: UUID
+    existed: bool
+    version: int
+
+
+Answer: TypeAlias = Started | Exception
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyAsk:
+    """Whose is the key? `claim`: nobody's yet, it is claimed; None: nothing is written."""
+
+    bucket: int
+    key: StartKey
+    claim: Claim | None
+
+
+@dataclass(slots=True, eq=False)
+class _Beginning:
+    """A start on its way. `fault`: what speaks against it, unless it was made before."""
+
+    ask: StartAsk
+    run_id: UUID
+    version: int = 0
+    graph: Graph | None = None
+    fault: Refusal | None = None
+    answer: Answer | None = None
+
+
+class Starts:
+    """Starts runs."""
+
+    def __init__(self, engine: Engine, definitions: Definitions) -> None:
+        """Use an engine, with lanes of its own for keys."""
+        self._engine = engine
+        self._definitions = definitions
+        self._key_lanes: list[Lane[_KeyAsk]] = [
+            Lane(f"keys-{number}", self._hold_keys, group=lambda ask: ask.key) for number in range(KEY_LANES)
+        ]
+        for lane in self._key_lanes:
+            engine.serve(lane)
+
+    async def start(self, asks: Sequence[StartAsk]) -> list[Answer]:
+        """Start runs; an answer or a refusal for each, in order.
+
+        Raises:
+            Overloaded: they would have to wait for too long; the whole is to be repeated later.
+            StoreUnavailable: the database does not answer; the whole is to be repeated.
+        """
+        every = [_Beginning(ask, self._engine.run_id_of(ask.request_id)) for ask in asks]
+        self._engine.need_room([(each.run_id, len(each.ask.input.raw)) for each in every])
+        await self._choose_versions(every)
+        if keyed := [each for each in every if each.ask.key is not None]:
+            await self._ask_keys(keyed)
+        if sound := [each for each in every if each.fault is None and each.answer is None]:
+            await self._submit(sound)
+        if unanswered := [each for each in every if each.answer is None]:
+            await self._look_again(unanswered)
+        return [each.answer or LookupError("a start without an answer") for each in every]
+
+    async def _choose_versions(self, every: Sequence[_Beginning]) -> None:
+        wanted = [(each.ask.namespace, each.ask.workflow, each.ask.version) for each in every]
+        for each, chosen in zip(every, await self._definitions.to_run(wanted), strict=True):
+            if isinstance(chosen, WorkflowNotFound):
+                each.fault = chosen
+                continue
+            each.version, each.graph = chosen
+            schema = each.graph.plan.input_schema
+            if schema is not None and (faults := check_input(schema, each.ask.input.value)):
+                path, problem = faults[0]
+                each.fault = InvalidInput(path=path, problem=problem)
+
+    async def _ask_keys(self, keyed: Sequence[_Beginning]) -> None:
+        """The keys of sound starts claim a run id, unless they have one; those of others may have one."""
+        parts: dict[int, list[tuple[_Beginning, str, _KeyAsk]]] = {}
+        for each in keyed:
+            digest, key = _digest(each.ask), (each.ask.namespace, each.ask.key or "")
+            claim = Claim(each.run_id, digest) if each.fault is None else None
+            ask = _KeyAsk(key_bucket(*key), key, claim)
+            parts.setdefault(ask.bucket % KEY_LANES, []).append((each, digest, ask))
+        calls = [
+            (part, self._key_lanes[number].submit([ask for _, _, ask in part], new=True))
+            for number, part in parts.items()
+        ]
+        for part, call in calls:
+            for (each, digest, _), holder in zip(part, _whole(await call), strict=True):
+                _take(each, digest, holder)
+
+    async def _hold_keys(self, tickets: Sequence[Ticket[_KeyAsk]]) -> Committed[_KeyAsk]:
+        """Ask for the keys of one bucket after the other; each bucket's claims are a transaction of their own."""
+        buckets: dict[int, dict[StartKey, Claim | None]] = {}
+        for ticket in tickets:
+            asked = buckets.setdefault(ticket.item.bucket, {})
+            asked[ticket.item.key] = asked.get(ticket.item.key) or ticket.item.claim
+        held: dict[StartKey, Claim] = {}
+        with translated():
+            async with self._engine.pool.acquire() as connection:
+                for bucket, asked in buckets.items():
+                    claims = {key: claim for key, claim in asked.items() if claim is not None}
+                    held |= await claim_keys(connection, bucket, claims)
+                    held |= await find_keys(connection, bucket, [key for key in asked if key not in held])
+        return Committed([(ticket, held.get(ticket.item.key)) for ticket in tickets])
+
+    async def _submit(self, sound: Sequence[_Beginning]) -> None:
+        spans = [
+            begin(f"run {each.ask.workflow}", each.ask.trace, **{"headway.run_id": each.run_id.hex}) for each in sound
+        ]
+        try:
+            starts = [_start(each, span.traceparent) for each, span in zip(sound, spans, strict=True)]
+            answers = _whole(await self._engine.submit(starts, new=True))
+        finally:
+            for span in spans:
+                span.end()
+        for each, existed in zip(sound, answers, strict=True):
+            if isinstance(existed, Exception):
+                each.answer = existed
+            elif not existed:
+                each.answer = Started(each.run_id, False, each.version)
+
+    async def _look_again(self, every: Sequence[_Beginning]) -> None:
+        """Where the run is there already, answer as the first time; where it is not, the fault stands."""
+        buckets: dict[int, list[_Beginning]] = {}
+        for each in every:
+            buckets.setdefault(bucket_of(each.run_id), []).append(each)
+        with translated():
+            async with self._engine.pool.acquire() as connection:
+                for bucket, part in buckets.items():
+                    found = await find_started(connection, bucket, [each.run_id for each in part])
+                    for each in part:
+                        each.answer = _again(each, found.get(each.run_id))
+
+
+def _whole(answers: list[Any]) -> list[Any]:
+    """The answers, unless the whole is to be repeated: then raises StoreUnavailable or Overloaded."""
+    for answer in answers:
+        if isinstance(answer, StoreUnavailable | Overloaded):
+            raise answer
+    return answers
+
+
+def _digest(ask: StartAsk) -> str:
+    request = [ask.workflow, ask.version, ask.input.value]
+    return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _take(each: _Beginning, digest: str, holder: Claim | Exception | None) -> None:
+    """Go on with the run id that the key stands for."""
+    if isinstance(holder, Exception):
+        each.answer = holder
+    elif holder is None and each.fault is None:
+        raise StoreUnavailable("the claimed key was not there")
+    elif holder is None:
+        each.answer = each.fault
+    elif holder.digest != digest:
+        each.answer = KeyReused(key=each.ask.key or "")
+    else:
+        each.run_id = holder.run_id
+
+
+def _start(each: _Beginning, traceparent: str) -> Start:
+    if each.graph is None:
+        raise LookupError("a start without a version")
+    return Start(
+        run_id=each.run_id,
+        graph=each.graph,
+        workflow=each.ask.workflow,
+        version=each.version,
+        key=each.ask.key,
+        run_trace=traceparent,
+        input=each.ask.input,
+        in_namespace=each.ask.namespace,
+    )
+
+
+def _again(each: _Beginning, run: Any) -> Answer:
+    """The answer of the first time, when the run that is there is the one that is asked for."""
+    ask = each.ask
+    if run is None and each.fault is not None:
+        return each.fault
+    if (
+        run is None
+        or (run["namespace"], run["workflow"], run["key"]) != (ask.namespace, ask.workflow, ask.key)
+        or ask.version not in (0, run["version"])
+        or orjson.loads(run["input"]) != ask.input.value
+    ):
+        return KeyReused(key=str(ask.request_id))
+    return Started(each.run_id, not is_seeded_by(each.run_id, ask.request_id), run["version"])

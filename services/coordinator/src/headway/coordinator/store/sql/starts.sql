@@ -1,0 +1,45 @@
+-- Statements of a start before its run is inserted: the version that it takes, its idempotency key, and whether the run
+-- is there already. They are set-wise; those on `start_keys` and `runs` name one bucket.
+
+-- name: find_deployed
+-- The versions that new runs take.
+SELECT x.namespace, x.workflow, d.version
+FROM unnest($1::text[], $2::text[]) AS x (namespace, workflow)
+CROSS JOIN LATERAL (
+    SELECT version FROM definitions WHERE namespace = x.namespace AND workflow = x.workflow AND deployed LIMIT 1
+) AS d;
+
+-- name: claim_start_keys
+-- Each key claims a ready-made run id; the run is inserted under it afterwards. Their bucket is the keys' own. In order,
+-- so that two that claim the same keys do not wait for each other.
+INSERT INTO start_keys (bucket, namespace, key, run_id, digest, created_at)
+SELECT $1, x.namespace, x.key, x.run_id, x.digest, now()
+FROM unnest($2::text[], $3::text[], $4::uuid[], $5::text[]) AS x (namespace, key, run_id, digest)
+ORDER BY x.namespace, x.key
+ON CONFLICT DO NOTHING
+RETURNING namespace, key, run_id, digest;
+
+-- name: find_start_keys
+-- Who claimed them before.
+SELECT k.namespace, k.key, k.run_id, k.digest
+FROM unnest($2::text[], $3::text[]) AS x (namespace, key)
+CROSS JOIN LATERAL (
+    SELECT namespace, key, run_id, digest
+    FROM start_keys
+    WHERE bucket = $1 AND namespace = x.namespace AND key = x.key
+    LIMIT 1
+) AS k;
+
+-- name: find_started
+-- Runs that were started before, with what they were started with.
+SELECT r.run_id, r.namespace, r.workflow, r.version, r.key, i.data AS input
+FROM unnest($2::uuid[]) AS x (run_id)
+CROSS JOIN LATERAL (
+    SELECT run_id, namespace, workflow, version, key FROM runs WHERE bucket = $1 AND run_id = x.run_id LIMIT 1
+) AS r
+LEFT JOIN LATERAL (
+    SELECT data
+    FROM outputs
+    WHERE bucket = $1 AND run_id = r.run_id AND path = '' AND attempt = 0 AND role = 'input'
+    LIMIT 1
+) AS i ON true;

@@ -1,0 +1,302 @@
+"""More than can be carried: new work is refused in good time, work under way goes on, and nothing is half done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2
+
+from headway.api.runs.v1 import runs_pb2
+from headway.client import Client, Patience
+from headway.coordinator import clock
+from headway.coordinator.core.refusals import Overloaded
+from headway.coordinator.engine import lanes
+from headway.coordinator.engine.lanes import BATCH, NEW_BETWEEN, NEW_LEAST, NEW_PART, Committed, Lane, Ticket
+from headway.coordinator.ids import bucket_of
+from tests.rpc.world import ONE, Refused, World, refusal_of, succeeded, unpacked, until
+
+
+def item(**fields: Any) -> runs_pb2.StartRequest:
+    return runs_pb2.StartRequest(workflow="one", request_id=str(uuid4()), **fields)
+
+
+def pause_of(refusal: Refused) -> timedelta:
+    hint = error_details_pb2.RetryInfo()
+    assert unpacked(refusal.details, hint)
+    return hint.retry_delay.ToTimedelta()
+
+
+async def one_bucket(world: World) -> None:
+    await world.database.execute("UPDATE settings SET value = '1'")
+    await world.first.engine._refresh()
+
+
+@asynccontextmanager
+async def full(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[asyncio.Task[str]]]:
+    """While the block runs, a lane stands, and as many starts wait in it as may."""
+    starts: list[asyncio.Task[str]] = []
+    async with world.hold("run_events"):
+        starts.append(asyncio.ensure_future(world.first.start("one")))
+        await world.until_blocked()
+        monkeypatch.setattr(lanes, "NEW_BACKLOG", 3)
+        starts += [asyncio.ensure_future(world.first.start("one")) for _ in range(3)]
+        await until(lambda: world.first.engine.backlog == 3, "the lane is full")
+        yield starts
+
+
+async def test_starts_are_refused_while_reports_are_still_taken(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await one_bucket(world)
+    await world.first.deploy(ONE)
+    dispatch = await world.dispatch(await world.first.start("one"))
+    await world.first.grant(dispatch)
+
+    async with full(world, monkeypatch) as starts:
+        refusals = [
+            await refusal_of(world.first.runs.Start(item())),
+            await refusal_of(world.first.runs.Start(item(key="k"))),
+            await refusal_of(world.first.runs.StartMany(runs_pb2.StartManyRequest(items=[item(), item(key="l")]))),
+        ]
+        report = asyncio.ensure_future(world.first.report("w1", succeeded(dispatch)))
+        signal = asyncio.ensure_future(world.first.signal(dispatch.run_id, "x"))
+        await until(lambda: world.first.engine.backlog == 5, "both have queued")
+
+    assert {(refusal.code, refusal.reason) for refusal in refusals} == {
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
+    }
+    assert await report == ["ACCEPTED"]
+    assert len(set(await asyncio.gather(*starts))) == 4
+    await asyncio.gather(signal, return_exceptions=True)
+    assert await world.one("SELECT count(*) FROM runs") == 5
+    assert await world.one("SELECT count(*) FROM start_keys") == 0
+
+
+async def test_a_refusal_says_when_to_come_again_and_the_client_does(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one_bucket(world)
+    await world.first.deploy(ONE)
+    patience = Patience(first_pause=timedelta(milliseconds=1))
+
+    async with Client(world.first.address, patience=patience) as client:
+        async with full(world, monkeypatch):
+            refusal = await refusal_of(world.first.runs.Start(item()))
+            start = asyncio.ensure_future(client.start("one", key="mine"))
+            await asyncio.sleep(0.05)
+            assert not start.done()
+        started = await start
+
+    assert timedelta(seconds=lanes.SOONEST) <= pause_of(refusal) <= timedelta(seconds=lanes.LATEST)
+    assert refusal.metadata.keys() == {"backlog", "wait_ms", "retry_ms"}
+    assert not started.existed
+    assert await world.dispatches(started.run_id)
+
+
+async def test_starts_over_two_buckets_are_all_refused_when_one_is_full(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one_bucket(world)
+    await world.first.deploy(ONE)
+
+    async with full(world, monkeypatch):
+        await world.database.execute("UPDATE settings SET value = '2'")
+        await world.first.engine._refresh()
+        items = [item() for _ in range(20)]
+        refusal = await refusal_of(world.first.runs.StartMany(runs_pb2.StartManyRequest(items=items)))
+
+    assert refusal.reason == "OVERLOADED"
+    ids = [world.first.engine.run_id_of(UUID(given.request_id)) for given in items]
+    assert {bucket_of(run_id) for run_id in ids} == {0, 1}
+    assert await world.one("SELECT count(*) FROM runs WHERE run_id = ANY ($1::uuid[])", ids) == 0
+
+
+# --- the lane by itself
+
+Commit = Callable[[Sequence[Ticket[int]]], Awaitable[Committed[int]]]
+
+
+class Clock:
+    """A monotonic clock that stands until it is set forward."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        monkeypatch.setattr(clock, "monotonic", lambda: self.now)
+
+
+class Gated:
+    """A lane whose transactions wait to be let through, one by one, and last as long as they are told."""
+
+    def __init__(self, time: Clock) -> None:
+        self.batches: list[list[int]] = []
+        self.lane = Lane("test", self._commit, group=lambda item: item)
+        self._time = time
+        self._gates: list[asyncio.Future[float]] = []
+
+    async def _commit(self, batch: Sequence[Ticket[int]]) -> Committed[int]:
+        gate = asyncio.get_running_loop().create_future()
+        self._gates.append(gate)
+        self.batches.append([ticket.item for ticket in batch])
+        self._time.now += await gate
+        return Committed([(ticket, ticket.item) for ticket in batch])
+
+    async def until(self, batches: int) -> None:
+        await until(lambda: len(self.batches) == batches, f"transaction {batches} has begun")
+
+    async def let_through(self, seconds: float = 0.01) -> None:
+        """End the transaction that runs, and wait for the next."""
+        self._gates[-1].set_result(seconds)
+        await self.until(len(self.batches) + 1)
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+async def gated(time: Clock) -> AsyncIterator[Gated]:
+    made = Gated(time)
+    loop = asyncio.ensure_future(made.lane.run())
+    yield made
+    loop.cancel()
+
+
+async def test_work_under_way_goes_first_and_new_work_gets_its_part(gated: Gated) -> None:
+    gated.lane.submit([0])
+    await gated.until(1)
+    gated.lane.submit(range(1_000, 1_400), new=True)
+    gated.lane.submit(range(1, 401))
+
+    for _ in range(3):
+        await gated.let_through()
+
+    first, second, third = gated.batches[1:]
+    new = BATCH - NEW_LEAST
+    assert first == [*range(1, new + 1), *range(1_000, 1_000 + NEW_LEAST)]
+    under_way = 400 - new
+    assert second[:under_way] == [*range(new + 1, 401)]
+    assert len(second) - under_way == under_way // NEW_PART
+    assert third == [*range(third[0], third[0] + NEW_BETWEEN)]
+
+
+async def test_new_work_alone_fills_a_transaction(gated: Gated) -> None:
+    gated.lane.submit([1], new=True)
+    await gated.until(1)
+    gated.lane.submit(range(1_000), new=True)
+
+    await gated.let_through()
+
+    assert gated.batches[1] == [*range(BATCH)]
+
+
+async def test_new_work_goes_on_however_much_is_under_way(gated: Gated) -> None:
+    gated.lane.submit([-1])
+    await gated.until(1)
+    gated.lane.submit(range(1_000_000, 1_000_100), new=True)
+
+    for _ in range(13):
+        gated.lane.submit(range(BATCH))
+        await gated.let_through()
+
+    assert sum(number >= 1_000_000 for batch in gated.batches for number in batch) == 100
+
+
+async def test_new_work_is_refused_at_a_lower_backlog(gated: Gated) -> None:
+    gated.lane.submit(range(lanes.NEW_BACKLOG), new=True)
+
+    with pytest.raises(Overloaded):
+        gated.lane.submit([1], new=True)
+    gated.lane.submit(range(lanes.BACKLOG - lanes.NEW_BACKLOG))
+    with pytest.raises(Overloaded):
+        gated.lane.submit([1])
+
+
+async def test_new_work_is_refused_at_fewer_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "NEW_BYTES", 10)
+
+    async def never(tickets: Any) -> Committed[int]:
+        raise AssertionError(tickets)
+
+    lane = Lane("full", never, group=lambda item: item, size=lambda item: item)
+    lane.submit([99], new=True)  # alone, anything may wait
+
+    with pytest.raises(Overloaded):
+        lane.submit([1], new=True)
+    lane.submit([1])
+
+
+async def test_new_work_is_refused_when_it_would_wait_too_long_at_the_pace_of_late(gated: Gated) -> None:
+    gated.lane.submit([0])
+    await gated.until(1)
+    gated.lane.submit(range(BATCH))
+    gated.lane.submit(range(200), new=True)
+    await gated.let_through()
+    gated.lane.submit([1] * BATCH)
+    await gated.let_through(NEW_LEAST * 0.02)  # 20 ms a piece: what waits takes almost 4 s
+
+    with pytest.raises(Overloaded) as caught:
+        gated.lane.submit([1], new=True)
+
+    assert 3_500 < float(caught.value.metadata["wait_ms"]) < 4_000
+    gated.lane.submit([1])
+
+
+async def test_a_pace_that_was_slow_is_forgotten_when_all_that_waits_is_taken(gated: Gated) -> None:
+    gated.lane._pace = 1.0
+    for number in range(3):
+        gated.lane.submit([number], new=True)
+        await gated.until(number + 1)
+        gated._gates[-1].set_result(0.01)
+        await until(lambda: gated.lane._began_at is None, "it is idle")
+
+    gated.lane.submit(range(100), new=True)
+
+
+async def test_a_transaction_that_stands_makes_new_work_be_refused_until_it_goes_on(gated: Gated, time: Clock) -> None:
+    gated.lane.submit([1])
+    await gated.until(1)
+    gated.lane.submit([2], new=True)
+    time.now += lanes.NEW_SECONDS + 1
+
+    with pytest.raises(Overloaded):
+        gated.lane.submit([3], new=True)
+    gated.lane.submit([4])
+    await gated.let_through()
+    gated.lane.submit([5], new=True)
+
+
+async def test_those_who_are_refused_are_asked_to_come_again_one_after_another(gated: Gated) -> None:
+    gated.lane.submit(range(lanes.NEW_BACKLOG), new=True)
+    gated.lane._pace = 0.001
+    pauses: list[float] = []
+
+    for _ in range(200):
+        with pytest.raises(Overloaded) as caught:
+            gated.lane.submit(range(10), new=True)
+        pauses.append(float(caught.value.metadata["retry_ms"]) / 1_000)
+
+    assert pauses[0] == pytest.approx(5 - lanes.NEW_SECONDS / 2 + 0.01, abs=0.01)
+    assert pauses == sorted(pauses)
+    assert pauses[50] == pytest.approx(pauses[0] + 0.5, abs=0.01)
+    assert pauses[-1] == lanes.LATEST
+
+
+async def test_what_nobody_waits_for_any_more_is_left_out(gated: Gated) -> None:
+    gated.lane.submit([0])
+    await gated.until(1)
+    given_up = [gated.lane.submit([1, 2]), gated.lane.submit([3], new=True)]
+    kept = gated.lane.submit([4])
+    for call in given_up:
+        call.cancel()
+
+    await gated.let_through()
+
+    assert gated.batches[1] == [4]
+    assert not kept.done()
+    assert gated.lane.backlog == 0

@@ -1,0 +1,368 @@
+"""Most decisions are written by one statement, the others by general ones: the same rows come of it either way.
+
+Runs of generated workflows are driven by chance. Each batch is saved twice in its transaction: by the general
+statements alone and, when that has been taken back, as always.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import count
+from typing import Any
+from unittest.mock import patch
+from uuid import UUID, uuid4
+
+import asyncpg
+import orjson
+import pytest
+
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.events import Failure
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.machines import RunState
+from headway.coordinator.core.plan import WORKER_NODES, EdgeKind, FailureClass, Node, NodeType, TimeOuts
+from headway.coordinator.core.plan_codec import encode_plan
+from headway.coordinator.engine import deciding
+from headway.coordinator.engine.eager import Wish
+from headway.coordinator.engine.lanes import Call, Ticket
+from headway.coordinator.engine.leasing import LeaseAsk, Leases
+from headway.coordinator.engine.plans import Plans
+from headway.coordinator.engine.submissions import (
+    Cancel,
+    Expire,
+    Fire,
+    Report,
+    ReportCancelled,
+    ReportFailed,
+    ReportReleased,
+    ReportSucceeded,
+    Retry,
+    Signal,
+    Start,
+    Submission,
+)
+from headway.coordinator.ids import run_id_in
+from headway.coordinator.store import saving
+from headway.coordinator.store.changes import Saving
+from headway.coordinator.store.pool import Connection, open_pool
+from headway.coordinator.store.steps import Steps
+from tests.core.flows import plan, reference
+from tests.core.generated import ERRORS, INPUT, OUTPUTS, SIGNALS, Seeded, show, workflow
+from tests.orphans import orphans
+from tests.rpc.world import EMPTY
+
+MORE = int(os.environ.get("HEADWAY_MORE", "1"))  # as in tests/core: so many times as many drives
+DRIVES = 16  # of each temper
+ROUNDS = 18  # batches of each drive
+RUNS = 4  # at the beginning of each drive
+TABLES = (
+    "runs", "tasks", "outputs", "run_events", "outbox", "tokens", "timers", "attempts", "signals", "requests",
+)  # fmt: skip
+OWNERS = ("one", "other")
+TRACE = f"00-{'a' * 32}-{'b' * 16}-01"
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+async def rows_of(connection: Connection, bucket: int, run_ids: Sequence[UUID]) -> Rows:
+    return {
+        table: [
+            dict(record)
+            for record in await connection.fetch(
+                f"SELECT * FROM {table} AS x WHERE bucket = $1 AND run_id = ANY ($2) ORDER BY x::text", bucket, run_ids
+            )
+        ]
+        for table in TABLES
+    }
+
+
+@dataclass
+class Ways:
+    """How often what was saved in which way. `straight`: what was written by the one statement, by kind."""
+
+    straight: Counter[str] = field(default_factory=Counter[str])
+    general: int = 0
+
+    async def save_twice(self, connection: Connection, bucket: int, batch: Iterable[Saving], now: datetime) -> None:
+        """Stands in for `save`."""
+        savings = list(batch)
+        run_ids = [each.held.run_id for each in savings]
+        rehearsal = connection.transaction()
+        await rehearsal.start()
+        with patch.object(Steps, "take", lambda _self, _saving: False):
+            await saving.save(connection, bucket, savings, now)
+        expected = await rows_of(connection, bucket, run_ids)
+        await rehearsal.rollback()
+
+        with patch.object(Steps, "take", self._counted(Steps.take)):
+            await saving.save(connection, bucket, savings, now)
+
+        assert await rows_of(connection, bucket, run_ids) == expected
+
+    def _counted(self, take: Callable[[Steps, Saving], bool]) -> Callable[[Steps, Saving], bool]:
+        def counted(steps: Steps, each: Saving) -> bool:
+            taken = take(steps, each)
+            if taken:
+                self.straight.update(kinds(each))
+            else:
+                self.general += 1
+            return taken
+
+        return counted
+
+
+def kinds(each: Saving) -> list[str]:
+    """What a run that went straight on had changed."""
+    run, was = each.changes.run, each.held.was_run
+    assert run is not None
+    found = ["run started" if was is None else "run ended" if run.state is RunState.SUCCEEDED else "run moved"]
+    found += ["several events"] * (len(each.events) > 1)
+    found += ["task done" if path in each.held.was else f"task {row.state}" for path, row in each.changes.tasks.items()]
+    return found
+
+
+@dataclass(frozen=True)
+class Temper:
+    """How the runs of a test go, and how many of the changes saved in it went which way at the least.
+
+    Attributes:
+        unruly: how often other things happen than work that goes well.
+        plain: their workflows are.
+    """
+
+    unruly: int
+    plain: bool
+    straight: int
+    general: int
+
+
+TEMPERS = {
+    "calm": Temper(unruly=0, plain=True, straight=300, general=150),
+    "mixed": Temper(unruly=1, plain=True, straight=150, general=200),
+    "wild": Temper(unruly=3, plain=False, straight=40, general=200),
+}
+KINDS = {
+    "run started", "run moved", "run ended", "several events", "task ready", "task running", "task done",
+    "task succeeded",
+}  # fmt: skip
+
+
+def plain(choices: Seeded) -> Graph:
+    """A workflow whose edges, but for those of switches, are all taken when nothing fails; it sets variables."""
+    graph = workflow(choices, simple=True, most_nodes=12)
+    nodes = [_plain_node(choices, node) for node in graph.plan.nodes.values()]
+    last = nodes[-1]
+    if last.type is NodeType.CALL and choices.of((True, False)):
+        nodes[-1] = replace(last, type=NodeType.FINISH, input=None, output=choices.of((None, reference("input"))))
+    edges = [
+        replace(edge, when=None, on=edge.on if graph.node(edge.source).type is NodeType.SWITCH else EdgeKind.SUCCESS)
+        for edge in graph.plan.edges
+    ]
+    return Graph(plan(nodes, edges))
+
+
+def _plain_node(choices: Seeded, node: Node) -> Node:
+    if node.type is NodeType.WAIT or (node.type is NodeType.CALL and choices.whole(0, 5) == 0):
+        return replace(node, type=NodeType.SET, values={f"v_{node.id}": reference("input.list")})
+    if node.type in WORKER_NODES:
+        limit = TimeOuts(attempt_ms=choices.of((None, 600, 60_000)))
+        return replace(node, lease_ms=choices.of((1_000, 60_000)), timeouts=limit)
+    return node
+
+
+class Drive:
+    """Some runs of one workflow in bucket 0, and who works on them."""
+
+    def __init__(
+        self, pool: Any, database: asyncpg.Connection[asyncpg.Record], choices: Seeded, temper: Temper
+    ) -> None:
+        self.database = database
+        self.choices = choices
+        self.graph = plain(choices) if temper.plain else workflow(choices)
+        plans = Plans()
+        plans.put(("default", "generated", 1), orjson.dumps(encode_plan(self.graph.plan)))
+        self.decisions = deciding.Decisions(0, pool, plans, lambda _runs: None)
+        self.leases = Leases(0, pool)
+        self.keys = count()
+        self.plays: list[Callable[[], Submission | Sequence[Submission] | None]] = [
+            *[self.success] * 8,
+            *[self.start] * 2,
+            self.start_and_tell,
+            *[self.fire] * 2,
+            *[
+                self.failure, self.failure, self.give_back, self.stop_early, self.lose, self.signal,
+                self.cancel, self.retry, self.retry, self.stale,
+            ] * temper.unruly,
+        ]  # fmt: skip
+
+    async def round(self) -> None:
+        """Workers lease; then some things happen in one transaction."""
+        self.runs = await self.database.fetch("SELECT run_id, state FROM runs ORDER BY run_id")
+        self.timers = await self.database.fetch("SELECT run_id, path, kind, attempt FROM timers ORDER BY run_id, path")
+        ready = await self.database.fetch("SELECT run_id, path, attempt FROM tasks WHERE state = 'ready' ORDER BY 1, 2")
+        await self.lease([task for task in ready if self.choices.of((True, True, False))])
+        self.running = await self.database.fetch(
+            "SELECT run_id, path, attempt, lease_owner FROM tasks WHERE state = 'running' ORDER BY run_id, path"
+        )
+        if self.choices.whole(0, 19) == 0:
+            await self.database.execute("UPDATE runs SET last_event_at = clock_timestamp() + interval '20 ms'")
+        items: list[Submission] = []
+        for _ in range(self.choices.whole(1, 8)):
+            chosen = self.choices.of(self.plays)()
+            items += [chosen] if isinstance(chosen, Submission) else chosen or []
+        if items:
+            await self.let_come_due(items)
+            await self.commit(items)
+
+    async def lease(self, tasks: Sequence[asyncpg.Record]) -> None:
+        asks = [
+            LeaseAsk(owner=self.choices.of(OWNERS), grant_key=f"delivery {next(self.keys)}", trace="", **dict(task))
+            for task in tasks
+        ]
+        if asks:
+            await self.leases.commit([Ticket(ask, Call(1), 0) for ask in asks])
+
+    async def let_come_due(self, items: Sequence[Submission]) -> None:
+        for item in items:
+            if isinstance(item, Fire):
+                await self.database.execute(
+                    "UPDATE timers SET due_at = clock_timestamp()"
+                    " WHERE (run_id, path, kind, attempt) = ($1, $2, $3, $4)",
+                    *item.timer,
+                )
+            elif isinstance(item, Expire):
+                await self.database.execute(
+                    "UPDATE tasks SET lease_expires_at = clock_timestamp() WHERE (run_id, path) = ($1, $2)"
+                    " AND state = 'running'",
+                    item.run_id,
+                    item.path,
+                )
+
+    async def commit(self, items: Sequence[Submission]) -> list[object]:
+        tickets = [Ticket(item, Call(1), 0) for item in items]
+        outcomes = dict((await self.decisions.commit(tickets)).outcomes)
+        return [outcomes[ticket] for ticket in tickets]
+
+    # --- what happens
+
+    def start(self) -> Submission:
+        return Start(
+            run_id=run_id_in(0, UUID(int=self.choices.whole(0, 1 << 127))),
+            graph=self.graph,
+            workflow="generated",
+            version=1,
+            key=self.choices.of((None, "key")),
+            run_trace=self.choices.of(("", TRACE)),
+            input=Document.of(INPUT),
+            in_namespace="default",
+        )
+
+    def start_and_tell(self) -> Sequence[Submission]:
+        """A signal in the transaction of the start."""
+        start = self.start()
+        return start, Signal(run_id=start.run_id, request_id=uuid4(), name="none waits", payload=Document.of(1))
+
+    def success(self) -> Report | None:
+        wish = Wish(
+            grant_key=f"report {next(self.keys)}",
+            namespace=self.choices.of(("default", "default", "default", "other")),
+            queues=frozenset({self.choices.of(("default", "default", "default", "other"))}),
+        )
+        return self.report(
+            ReportSucceeded, output=Document.of(self.choices.of(OUTPUTS)), wish=self.choices.of((wish, wish, None))
+        )
+
+    def failure(self) -> Report | None:
+        failure = Failure(
+            failure_class=self.choices.of((FailureClass.EXEC_FAILED, FailureClass.VERDICT_FAIL)),
+            type=self.choices.of(ERRORS),
+            message="it broke",
+        )
+        return self.report(ReportFailed, failure=failure, final=self.choices.of((True, False)))
+
+    def give_back(self) -> Report | None:
+        return self.report(ReportReleased)
+
+    def stop_early(self) -> Report | None:
+        return self.report(ReportCancelled)
+
+    def stale(self) -> Report | None:
+        return self.report(ReportSucceeded, output=Document.of(1), owner="nobody")
+
+    def report(self, cls: Callable[..., Report], **fields: Any) -> Report | None:
+        if not self.running:
+            return None
+        task = self.choices.of(self.running)
+        fields.setdefault("owner", task["lease_owner"])
+        return cls(
+            run_id=task["run_id"],
+            path=task["path"],
+            attempt=task["attempt"],
+            trace=self.choices.of(("", TRACE)),
+            **fields,
+        )
+
+    def lose(self) -> Expire | None:
+        if not self.running:
+            return None
+        task = self.choices.of(self.running)
+        return Expire(run_id=task["run_id"], path=task["path"], attempt=task["attempt"])
+
+    def fire(self) -> Fire | None:
+        return Fire(**dict(self.choices.of(self.timers))) if self.timers else None
+
+    def run_id(self) -> UUID:
+        return self.choices.of(self.runs)["run_id"]
+
+    def signal(self) -> Submission:
+        return Signal(
+            run_id=self.run_id(), request_id=uuid4(), name=self.choices.of(SIGNALS), payload=Document.of({"by": "you"})
+        )
+
+    def cancel(self) -> Submission:
+        return Cancel(run_id=self.run_id(), request_id=uuid4(), reason="", grace_ms=self.choices.of((0, 500)))
+
+    def retry(self) -> Submission:
+        return Retry(
+            run_id=self.run_id(),
+            request_id=uuid4(),
+            chosen=(),
+            render_inputs=self.choices.of((True, False)),
+            dry_run=False,
+        )
+
+
+@pytest.mark.timeout(240 * MORE)
+@pytest.mark.parametrize("name", TEMPERS)
+async def test_one_statement_writes_the_rows_that_the_general_statements_would_write(
+    name: str,
+    lasting_database_url: str,
+    database: asyncpg.Connection[asyncpg.Record],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    temper, ways = TEMPERS[name], Ways()
+    monkeypatch.setattr(deciding, "save", ways.save_twice)
+    pool = await open_pool(lasting_database_url, size=2)
+    try:
+        for seed in range(DRIVES * MORE):
+            drive = Drive(pool, database, Seeded(seed), temper)
+            try:
+                await drive.commit([drive.start() for _ in range(RUNS)])
+                for _ in range(ROUNDS):
+                    await drive.round()
+            except BaseException as error:
+                error.add_note(f"seed {seed}, {name}\n{show(drive.graph)}")
+                raise
+            assert await orphans(database) == {}
+            await database.execute(EMPTY)
+    finally:
+        await pool.close()
+    print(ways)
+    assert sum(ways.straight[kind] for kind in ("run started", "run moved", "run ended")) >= temper.straight * MORE
+    assert ways.general >= temper.general * MORE
+    if temper.plain:
+        assert min(ways.straight[kind] for kind in KINDS) >= 2 * MORE, ways.straight

@@ -1,0 +1,46 @@
+"""That a row without its run would be seen, whichever table it is in."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from tests.orphans import orphans
+
+ROWS = """
+INSERT INTO outputs VALUES (0, $1, 'a', 1, 'output', 'null');
+INSERT INTO tasks (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
+                   created_at, reported)
+VALUES (0, $1, 'a', 'pending', 1, 1, 0, 0, 'default', '', '', 0, now(), false);
+INSERT INTO attempts (bucket, run_id, path, attempt, ended_at, outcome, reported)
+VALUES (0, $1, 'b', 1, now(), 'lost', false);
+INSERT INTO tokens VALUES (0, $1, 'a', '', '', '', '', '{}');
+INSERT INTO run_events VALUES (0, $1, 1, 1, 'RunStarted', now(), '', 0, '{}', '[]');
+INSERT INTO outbox (bucket, outbox_id, kind, run_id, namespace, path, attempt, queue, handler, trace, created_at)
+VALUES (0, gen_random_uuid(), 'dispatch', $1, 'default', 'a', 1, 'q', 'h', '', now());
+INSERT INTO outbox (bucket, outbox_id, kind, run_id, namespace, path, attempt, queue, handler, body, trace, created_at)
+VALUES (0, gen_random_uuid(), 'handover', $1, 'default', '', 0, '', '', '{}', '', now());
+INSERT INTO timers VALUES (0, $1, 'a', 'wait', 1, now());
+INSERT INTO signals (bucket, run_id, seq, name, payload, received_at) VALUES (0, $1, 1, 'x', 'null', now());
+INSERT INTO requests VALUES (0, $1, gen_random_uuid(), '{}');
+INSERT INTO stale_reports VALUES (0, $1, 'a', 1, 'w', 'STALE_ATTEMPT', now());
+INSERT INTO start_keys VALUES (0, 'default', 'k', $1, 'd', now())
+"""
+RUN_ID = "'00000000-0000-0000-0000-000000010000'"
+
+
+async def test_every_row_of_a_run_that_is_not_there_is_counted(database: asyncpg.Connection[asyncpg.Record]) -> None:
+    await database.execute(ROWS.replace("$1", RUN_ID))
+
+    assert await orphans(database) == {
+        "attempts": 1,
+        "attempts of no task": 1,
+        "outbox": 1,
+        "outputs": 1,
+        "requests": 1,
+        "run_events": 1,
+        "signals": 1,
+        "stale_reports": 1,
+        "tasks": 1,
+        "timers": 1,
+        "tokens": 1,
+    }
