@@ -12,6 +12,7 @@ PROJECTS := $(addsuffix /pyproject.toml,$(DISTS))
 # uv trusts what the machine trusts, as pip does.
 export UV_SYSTEM_CERTS := 1
 # Arguments for pytest: make test ARGS="tests/core -k join"; ARGS="-m 'not slow'" leaves out what starts whole stacks.
+# And for the benchmarks: make bench ARGS="--only tasks_per_s".
 ARGS ?=
 
 .PHONY: help
@@ -81,8 +82,16 @@ down: ## stop them (their data stays)
 	docker compose down
 
 .PHONY: bench
-bench: setup ## measure throughput and latency
-	@$(BIN)/python -m bench
+bench: setup ## measure throughput, latency, growth, recovery: under half an hour (ARGS="--quick": two minutes)
+	@$(BIN)/python -m bench $(ARGS)
+
+.PHONY: bench-soak
+bench-soak: setup ## ten minutes of load: does memory grow?
+	@$(BIN)/python -m bench --soak 10
+
+.PHONY: bench-peers
+bench-peers: setup ## the same ten steps here, on Restate, on DBOS and in pgbench, in turn
+	@$(BIN)/python -m bench.peers $(ARGS)
 
 ##@ Checking
 

@@ -1,1 +1,1 @@
-"""The benchmark: real processes, the public API only, durability on."""
+"""The benchmark: real processes, the public API only, durability on. README.md says how to read it."""

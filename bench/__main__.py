@@ -1,103 +1,83 @@
-"""`make bench`, or `python -m bench [--quick]`: prints one JSON document. bench/README.md says how to read it."""
+"""`make bench`, or `python -m bench [--quick] [--only NAME,…]`: prints one JSON document, which README.md explains."""
 
 import argparse
 import asyncio
 import json
-import os
-import platform
-import statistics
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
-from importlib.metadata import version
-from pathlib import Path
+from collections.abc import Sequence
 
-import asyncpg
+from bench import machine
+from bench.checking import WrongResult, innermost
+from bench.document import figures_of
+from bench.figures import FIGURES, Figure, table
+from bench.pace import PEAK_IN_FLIGHT, Pace
+from bench.plan import measure, stages
+from bench.workflow import PAD, STEPS
 
-from bench.load import Records, keep_in_flight
-from bench.workflow import source
-from headway.cli.stack import Shape, Stack
-from headway.client import Client
-
-THROUGHPUT_IN_FLIGHT = 200
-PACKAGES = ("grpcio", "asyncpg", "redis", "protobuf", "orjson", "cel-expr-python")
+SECONDS, QUICK_SECONDS = 10.0, 3.0
+REPEATS = 3
 
 
-async def measure(seconds: float) -> dict[str, float]:
-    """One repeat on a fresh stack: throughput with many runs in flight, hops with one and with fifty."""
-    records = Records()
-    server = await asyncio.start_server(records.serve, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    shape = Shape(
-        port=0,
-        modules=("bench.worker",),
-        queues=("bench",),
-        concurrency=400,
-        environment={"BENCH_RECORDS": f"127.0.0.1:{port}", "HEADWAY_LOG_LEVEL": "warning"},
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure and print. Answers the exit code: 1 when a run was lost or wrong."""
+    arguments = _parser().parse_args(words)
+    if arguments.list:
+        print(table())
+        return 0
+    machine.require_proc()
+    chosen = _chosen("soak" if arguments.soak else arguments.only, quick=arguments.quick)
+    pace = Pace(
+        seconds=arguments.seconds or (QUICK_SECONDS if arguments.quick else SECONDS),
+        repeats=arguments.repeats or (1 if arguments.quick else REPEATS),
+        in_flight=arguments.in_flight,
+        soak_minutes=arguments.soak,
     )
-    figures: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        async with server, Stack(Path(folder), shape) as stack, Client(stack.address) as client:
-            await _require_durability(stack.database_url)
-            await client.deploy(source("line"))
-            await keep_in_flight(client, "line", records, 20, seconds / 3)  # caches, connections, plans
-            busy = await keep_in_flight(client, "line", records, THROUGHPUT_IN_FLIGHT, seconds)
-            figures["tasks_per_s"] = busy.tasks_per_s
-            for name, in_flight in (("hop", 1), ("hop50", 50)):
-                stretch = await keep_in_flight(client, "line", records, in_flight, seconds)
-                figures[f"{name}_ms_p50"] = _quantile(stretch.hops_ms, 0.50)
-                figures[f"{name}_ms_p99"] = _quantile(stretch.hops_ms, 0.99)
-    return figures
-
-
-async def _require_durability(database_url: str) -> None:
-    """A result without durability counts for nothing."""
-    connection = await asyncpg.connect(database_url)
     try:
-        for name in ("fsync", "synchronous_commit"):
-            value = await connection.fetchval("SELECT current_setting($1)", name)
-            if value != "on":
-                raise SystemExit(f"{name} is {value}: the benchmark only counts with it on")
-    finally:
-        await connection.close()
-
-
-def _quantile(values: list[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
-
-
-def _document(repeats: Sequence[Mapping[str, float]], seconds: float) -> dict[str, object]:
-    names = repeats[0].keys()
-    return {
-        "figures": {name: round(statistics.median(one[name] for one in repeats), 3) for name in names},
-        "spread": {
-            name: [round(min(one[name] for one in repeats), 3), round(max(one[name] for one in repeats), 3)]
-            for name in names
-        },
-        "machine": {"cores": os.cpu_count(), "system": platform.platform(), "processor": platform.machine()},
-        "versions": {"python": platform.python_version(), **{package: version(package) for package in PACKAGES}},
-        "settings": {
-            "repeats": len(repeats),
-            "seconds": seconds,
-            "in_flight": THROUGHPUT_IN_FLIGHT,
-            "fsync": "on",
-            "synchronous_commit": "on",
-            "coordinators": 1,
-        },
+        samples, server = asyncio.run(measure(stages(chosen), pace))
+    except (WrongResult, BaseExceptionGroup) as error:
+        fault = innermost(error)
+        if not isinstance(fault, WrongResult):
+            raise
+        print(f"bench: {fault}", file=sys.stderr)
+        return 1
+    settings = {
+        "repeats": pace.repeats,
+        "seconds": pace.seconds,
+        "in_flight": pace.in_flight,
+        "steps": STEPS,
+        "payload_bytes": len(json.dumps({"n": 0, "pad": PAD}, separators=(",", ":"))),
+        "history": "on",
+        "tracing": "off",
+        "left_out": [figure.name for figure in FIGURES if figure not in chosen],
+        "postgresql": server,
     }
-
-
-def main() -> int:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one short repeat, under two minutes")
-    parser.add_argument("--repeats", type=int, default=3, help="fresh stacks to measure (default 3)")
-    parser.add_argument("--seconds", type=float, default=15.0, help="length of each stretch (default 15)")
-    arguments = parser.parse_args()
-    repeats, seconds = (1, 6.0) if arguments.quick else (arguments.repeats, arguments.seconds)
-    measured = [asyncio.run(measure(seconds)) for _ in range(repeats)]
-    print(json.dumps(_document(measured, seconds), indent=2))
+    facts = {"machine": machine.facts(), "versions": machine.versions(), "settings": settings}
+    print(json.dumps(figures_of(samples) | facts, indent=2))
     return 0
+
+
+def _chosen(only: str, *, quick: bool) -> list[Figure]:
+    """The figures that are wanted: those named, else all, or all that are quick."""
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    unknown = set(names) - {figure.name for figure in FIGURES}
+    if unknown:
+        raise SystemExit(f"bench: there is no {', '.join(sorted(unknown))}; --list shows all figures")
+    if names:
+        measures = {figure.measure for figure in FIGURES if figure.name in names}
+        return [figure for figure in FIGURES if figure.measure in measures]
+    return [figure for figure in FIGURES if figure.quick or (not quick and figure.name != "soak")]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one short repeat of what is cheap, under two minutes")
+    parser.add_argument("--only", default="", metavar="NAME,…", help="only these figures, and what comes with them")
+    parser.add_argument("--seconds", type=float, help=f"length of each stretch (default {SECONDS:g})")
+    parser.add_argument("--repeats", type=int, help=f"how often everything is measured (default {REPEATS})")
+    parser.add_argument("--in-flight", type=int, default=PEAK_IN_FLIGHT, help="runs in flight for the throughput")
+    parser.add_argument("--soak", type=float, default=0.0, metavar="MINUTES", help="nothing but the soak, for so long")
+    parser.add_argument("--list", action="store_true", help="list the figures, and measure nothing")
+    return parser
 
 
 if __name__ == "__main__":

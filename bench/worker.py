@@ -1,49 +1,48 @@
-"""The handler that does nothing, and tells the benchmark when it began and ended.
-
-A record is run id, step, begin and end; the instants are nanoseconds of the machine's monotonic clock, which all
-processes share.
-"""
+"""The handlers of the benchmark: they do nothing, and tell when they began and ended."""
 
 import asyncio
 import os
 import socket
-import struct
 import time
 from typing import Any
 
+from bench.records import RECORD
 from headway.worker import Context, handler
 
-RECORD = struct.Struct("!16sqqq")  # run id, step, begin, end
-FLUSH_SECONDS = 0.05
+FLUSH_AFTER = 0.005  # seconds that a record waits for others
+HOLD = os.environ.get("BENCH_HOLD", "") != "no"
 
-_buffer = bytearray()
-_socket: socket.socket | None = None
-_flusher: "asyncio.Task[None] | None" = None
+_told = bytearray()
+_sockets: list[socket.socket] = []
 
 
 @handler("bench.step", queue="bench")
 async def step(value: dict[str, Any], context: Context) -> dict[str, Any]:
     """Return the input."""
     begin = time.monotonic_ns()
-    global _flusher  # noqa: PLW0603 - one per process, begun in the loop that runs the handlers
-    if _flusher is None:
-        _flusher = asyncio.get_running_loop().create_task(_flush_for_ever())
-    _buffer.extend(RECORD.pack(bytes.fromhex(context.run_id), value["step"], begin, time.monotonic_ns()))
+    _tell(context.run_id, value["step"], begin)
     return value
 
 
-async def _flush_for_ever() -> None:
-    """Send what has gathered; rarely enough to cost nothing, often enough to keep runs coming."""
-    while True:
-        if _buffer:
-            _send(bytes(_buffer))
-            _buffer.clear()
-        await asyncio.sleep(FLUSH_SECONDS if len(_buffer) > RECORD.size * 50 else 0.002)
+@handler("bench.hold", queue="hold")
+async def hold(value: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Never end, unless BENCH_HOLD says no; then return the input."""
+    _tell(context.run_id, value["step"], time.monotonic_ns())
+    if HOLD:
+        await asyncio.Event().wait()
+    return value
 
 
-def _send(records: bytes) -> None:
-    global _socket  # noqa: PLW0603 - one connection per process
-    if _socket is None:
+def _tell(run_id: str, number: int, begin: int) -> None:
+    """Nothing is woken while there is nothing to tell: an idle worker stays idle."""
+    if not _told:
+        asyncio.get_running_loop().call_later(FLUSH_AFTER, _flush)
+    _told.extend(RECORD.pack(bytes.fromhex(run_id), number, begin, time.monotonic_ns()))
+
+
+def _flush() -> None:
+    if not _sockets:
         host, _, port = os.environ["BENCH_RECORDS"].rpartition(":")
-        _socket = socket.create_connection((host, int(port)))
-    _socket.sendall(records)
+        _sockets.append(socket.create_connection((host, int(port))))
+    _sockets[0].sendall(_told)
+    _told.clear()

@@ -1,16 +1,57 @@
-"""The workflow that is measured: a line of `call` nodes with an expression on each input, without work."""
+"""The workflows that are measured. Their nodes do no work, so that what is left is the engine's."""
 
 STEPS = 10
 PAD = "x" * 180  # with the counter and the braces, about 200 bytes of payload
 
 
-def source(name: str, steps: int = STEPS) -> str:
-    """The YAML of a line of steps. The run's output is how many steps its counter went through."""
-    lines = [f"workflow: {name}", "nodes:"]
+def line(name: str, steps: int = STEPS) -> str:
+    """A line of `call` nodes with an expression on each input; the output is how many steps its counter went through.
+
+    Args:
+        name: The workflow's name.
+        steps: How many nodes, besides the `finish` at the end.
+    """
+    nodes: list[str] = []
     for step in range(steps):
         before = f"nodes.s{step - 1}.output" if step else "input"
         values = f'{{n: "${{{before}.n + 1}}", step: {step}, pad: "${{{before}.pad}}"}}'
-        lines.append(f"  s{step}: {{type: call, handler: bench.step, queue: bench, input: {values}}}")
-    lines.append(f'  done: {{type: finish, output: "${{nodes.s{steps - 1}.output.n}}"}}')
-    chain = ", ".join([*(f"s{step}" for step in range(steps)), "done"])
-    return "\n".join([*lines, "edges:", f"  - [{chain}]", ""])
+        nodes.append(f"  s{step}: {{type: call, handler: bench.step, queue: bench, input: {values}}}")
+    nodes.append(f'  done: {{type: finish, output: "${{nodes.s{steps - 1}.output.n}}"}}')
+    return _source(name, nodes, [[*(f"s{step}" for step in range(steps)), "done"]])
+
+
+def wide(name: str, width: int) -> str:
+    """So many `call` nodes side by side, all into one join; the last in the order of writing has the highest step."""
+    nodes = [
+        f"  s{step}: {{type: call, handler: bench.step, queue: bench, input: {{step: {step}}}}}"
+        for step in range(width)
+    ]
+    return _source(name, [*nodes, "  all: {type: join}"], [[f"s{step}", "all"] for step in range(width)])
+
+
+def unread(name: str) -> str:
+    """One `call` node on a queue that no worker reads."""
+    return _source(name, ["  s0: {type: call, handler: bench.step, queue: nobody, input: {step: 0}}"], [])
+
+
+def held(name: str, width: int, lease: str) -> str:
+    """So many `call` nodes side by side whose handler never ends, with a lease such as "10s"."""
+    nodes = [
+        f"  s{step}: {{type: call, handler: bench.hold, queue: hold, lease: {lease}, input: {{step: {step}}}}}"
+        for step in range(width)
+    ]
+    return _source(name, nodes, [])
+
+
+def waiting(name: str, *, calls: bool) -> str:
+    """A `wait` until the instant in the input, with or without a `call` after it."""
+    nodes = ['  pause: {type: wait, until: "${input.at}"}']
+    if not calls:
+        return _source(name, nodes, [])
+    nodes.append("  s0: {type: call, handler: bench.step, queue: bench, input: {step: 0}}")
+    return _source(name, nodes, [["pause", "s0"]])
+
+
+def _source(name: str, nodes: list[str], chains: list[list[str]]) -> str:
+    edges = ["edges:", *(f"  - [{', '.join(chain)}]" for chain in chains)] if chains else []
+    return "\n".join([f"workflow: {name}", "nodes:", *nodes, *edges, ""])

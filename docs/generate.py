@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from headway.cli import reference
-from headway.coordinator.core import machines
+from headway.coordinator.core import machines, refusals
 from headway.coordinator.core.compiler.reference import fill
 from headway.coordinator.engine import deciding
+from headway.coordinator.rpc import refusing
+from headway.coordinator.store import errors
 from headway.runtime import settings
 
 DOCS = Path(__file__).resolve().parent
@@ -51,14 +53,38 @@ def settings_page() -> str:
 
 
 def architecture_page() -> str:
-    """docs/architecture.md, with what stands between its marks made anew from the tables and the code."""
-    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
-    for mark, content in (("state machines", _state_machines()), ("the loop", _loop())):
+    """docs/architecture.md, with its tables and code."""
+    return _filled("architecture.md", {"state machines": _state_machines(), "the loop": _loop()})
+
+
+def operations_page() -> str:
+    """docs/operations.md, with the table of reasons."""
+    return _filled("operations.md", {"reasons": _reasons()})
+
+
+def _filled(name: str, contents: dict[str, str]) -> str:
+    """A page, with what stands between its marks made anew."""
+    text = (DOCS / name).read_text(encoding="utf-8")
+    for mark, content in contents.items():
         begin, end = f"<!-- generated: {mark} -->\n", "<!-- end of generated -->"
         head, _, rest = text.partition(begin)
         tail = rest.partition(end)[2]
         text = f"{head}{begin}{content}{end}{tail}"
     return text
+
+
+def _reasons() -> str:
+    """Every reason with its status and its message, the places of its facts in braces."""
+    classes = (*_below(refusals.Refusal), machines.IllegalTransition, *_below(machines.IllegalTransition))
+    messages = {cls.reason: (cls.__doc__ or "").split("\n", 1)[0] for cls in classes}
+    messages["STORE_UNAVAILABLE"] = errors.StoreUnavailable.__doc__ or ""
+    rows = [f"| `{reason}` | {status.name} | {messages[reason]} |" for reason, status in refusing.STATUS.items()]
+    return "\n".join(["", "| reason | status | message |", "| --- | --- | --- |", *rows, "", ""])
+
+
+def _below(cls: type[Any]) -> list[type[Any]]:
+    """The classes derived from one, in the order in which they are written."""
+    return [each for direct in cls.__subclasses__() for each in (direct, *_below(direct))]
 
 
 def _state_machines() -> str:
@@ -90,6 +116,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "architecture.md": architecture_page,
     "cli.md": reference.page,
     "language.md": language_page,
+    "operations.md": operations_page,
     "settings.md": settings_page,
 }
 

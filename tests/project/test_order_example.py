@@ -1,7 +1,6 @@
 """The order example judges rightly: its shop is idempotent, and its checks see what they are there to see."""
 
 import json
-import logging
 import os
 import time
 from collections.abc import Iterator
@@ -227,7 +226,6 @@ def test_the_diary_tells_who_ran_a_step_and_until_when_the_lease_lasted(
         try_number=1,
         idempotency_key="k",
         traceparent="",
-        logger=logging.LoggerAdapter(logging.getLogger(__name__)),
         lease=lease,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -47,7 +48,11 @@ class Bench:
 
     def publish(self, task_id: str, *, queue: str = "default", handler: str = "", attempt: int = 1) -> bytes:
         """Put a message into the queue, as the relay does."""
-        fields = {
+        return self.redis.xadd(stream_of(f"default/{queue}"), self.message(task_id, queue, handler, attempt))
+
+    def message(self, task_id: str, queue: str = "default", handler: str = "", attempt: int = 1) -> dict[str, str]:
+        """The fields of a task's message."""
+        return {
             "dispatch_id": f"d-{task_id}",
             "task_id": task_id,
             "attempt": str(attempt),
@@ -56,7 +61,14 @@ class Bench:
             "namespace": "default",
             "trace": "",
         }
-        return self.redis.xadd(stream_of(f"default/{queue}"), fields)
+
+    def blocked_reader(self) -> None:
+        """Block until some client waits for a message."""
+        for _ in range(1000):
+            if self.redis.info("clients")["blocked_clients"]:
+                return
+            threading.Event().wait(0.01)
+        raise AssertionError("nobody reads")
 
     def left(self, queue: str = "default") -> int:
         """How many messages the queue holds, acknowledged ones not counted."""

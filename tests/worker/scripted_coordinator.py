@@ -48,6 +48,7 @@ class ScriptedCoordinator(tasks_pb2_grpc.TasksServiceServicer):
         self.renew_calls: list[list[tasks_pb2.RenewItem]] = []
         self.report_calls: list[list[tasks_pb2.ReportItem]] = []
         self.owners: set[str] = set()
+        self.served: set[tuple[str, ...]] = set()
         self.script = Script(lease=self.grant, renew=self.extend, report=self.accept)
         self._changed = threading.Condition()
         self._server: grpc.Server | None = None
@@ -136,6 +137,13 @@ class ScriptedCoordinator(tasks_pb2_grpc.TasksServiceServicer):
         del item
         return tasks_pb2.ReportResult(answer=tasks_pb2.REPORT_ANSWER_ACCEPTED)
 
+    # Other answers.
+
+    def grant_along(self, task_id: str) -> tasks_pb2.ReportResult:
+        """Accept, and grant a task that was offered."""
+        task = tasks_pb2.NextTask(task_id=task_id, attempt=1, grant=self.grants[task_id])
+        return tasks_pb2.ReportResult(answer=tasks_pb2.REPORT_ANSWER_ACCEPTED, next=task)
+
     # The service.
 
     def Lease(  # noqa: N802 - the contract's
@@ -153,6 +161,7 @@ class ScriptedCoordinator(tasks_pb2_grpc.TasksServiceServicer):
     def Report(  # noqa: N802 - the contract's
         self, request: tasks_pb2.ReportRequest, context: grpc.ServicerContext
     ) -> tasks_pb2.ReportResponse:
+        self.served.add((request.namespace, *request.queues))
         self._note("report", request.owner, self.report_calls, list(request.items), context)
         return tasks_pb2.ReportResponse(results=[self.script.report(item) for item in request.items])
 

@@ -332,3 +332,35 @@ async def test_an_answer_that_cannot_be_taken_fails_only_its_item(bench: Bench) 
 
     assert {item.task_id for item in bench.coordinator.reports} == {"good"}
     assert bench.pending() == 1
+
+
+async def test_messages_that_are_written_together_are_read_and_leased_together(bench: Bench) -> None:
+    bench.registry.handler("run")(nothing)
+    tasks = [f"t{number}" for number in range(20)]
+    bench.dispatch("first", "run")
+    async with bench.worker():
+        await bench.coordinator.until_reported("first")
+        # By now the worker's read waits for a message; not in a transaction, as the relay does it.
+        await asyncio.to_thread(bench.blocked_reader)
+        with bench.redis.pipeline(transaction=False) as pipeline:
+            for task in tasks:
+                bench.coordinator.offer(task, "run")
+                pipeline.xadd(stream_of("default/default"), bench.message(task))
+            pipeline.execute()
+        await bench.coordinator.until_reported(*tasks)
+
+    assert [len(call) for call in bench.coordinator.lease_calls] == [1, 20]
+
+
+async def test_the_lines_of_a_handlers_logger_carry_its_task(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    @bench.registry.handler("log")
+    async def log(_: Any, context: Context) -> None:
+        context.logger.warning("something odd")
+
+    bench.dispatch("t1", "log", path="crop")
+    async with bench.worker():
+        await bench.coordinator.until_reported("t1")
+
+    (line,) = (record.__dict__ for record in caplog.records if record.message == "something odd")
+    assert (line["name"], line["run_id"], line["path"]) == ("headway.worker.handler", "run-1", "crop")
+    assert (line["workflow"], line["attempt"]) == ("orders", 1)

@@ -13,6 +13,7 @@ import grpc
 import pytest
 
 from headway.api.tasks.v1 import tasks_pb2
+from headway.runtime.queues import stream_of
 from headway.worker import Context
 from tests.worker.conftest import Bench
 
@@ -266,3 +267,91 @@ async def test_many_leases_are_renewed_in_one_call(bench: Bench) -> None:
         may_end.set()
 
     assert len(bench.coordinator.renew_calls) <= 3
+
+
+async def test_an_answer_to_renew_that_cannot_be_taken_ends_only_its_own_lease(bench: Bench) -> None:
+    may_end = asyncio.Event()
+    stopped: list[str] = []
+
+    @bench.registry.handler("wait")
+    async def wait(name: str) -> None:
+        try:
+            await may_end.wait()
+        except asyncio.CancelledError:
+            stopped.append(name)
+            may_end.set()
+            raise
+
+    def answer(item: tasks_pb2.RenewItem) -> tasks_pb2.RenewResult:
+        result = bench.coordinator.extend(item)
+        if item.task_id == "bad":
+            result.lease.seconds = 2**62  # no duration
+        return result
+
+    bench.coordinator.lease_seconds = 0.6
+    bench.coordinator.script.renew = answer
+    for task in ("bad", "good"):
+        bench.dispatch(task, "wait", task)
+    async with bench.worker():
+        await bench.coordinator.until_reported("good")
+
+    assert stopped == ["bad"]
+    assert {item.task_id for item in bench.coordinator.reports} == {"good"}
+    assert [item.task_id for item in bench.coordinator.renewals].count("bad") == 1
+
+
+async def test_a_handler_that_was_cancelled_before_its_first_step_never_runs(bench: Bench) -> None:
+    ran: list[Any] = []
+    bench.registry.handler("run")(ran.append)
+
+    @bench.registry.handler("block")
+    async def block(_: Any) -> None:
+        # The other one is granted, and cannot begin: the event loop is busy until it is cancelled.
+        bench.coordinator.wait(lambda: any(item.task_id == "t2" for item in bench.coordinator.renewals))
+        threading.Event().wait(0.1)  # for the answer to arrive
+
+    bench.coordinator.lease_seconds = 0.6
+    bench.coordinator.script.renew = cancelling(bench)
+    bench.coordinator.offer("t1", "block")
+    bench.coordinator.offer("t2", "run")
+    with bench.redis.pipeline(transaction=True) as together:
+        for task in ("t1", "t2"):
+            together.xadd(stream_of("default/default"), bench.message(task))
+        together.execute()
+    async with bench.worker():
+        await bench.coordinator.until_reported("t1", "t2")
+
+    assert len(bench.coordinator.lease_calls) == 1
+    assert bench.coordinator.report_of("t2").HasField("cancelled")
+    assert ran == []
+
+
+async def test_a_task_that_is_reported_while_its_renew_is_under_way_is_renewed_no_more(bench: Bench) -> None:
+    under_way = threading.Event()
+    may_end = asyncio.Event()
+
+    @bench.registry.handler("short")
+    async def short(_: Any) -> bool:
+        return await asyncio.to_thread(under_way.wait, 10)
+
+    @bench.registry.handler("long")
+    async def long(_: Any) -> None:
+        await may_end.wait()
+
+    def answer(item: tasks_pb2.RenewItem) -> tasks_pb2.RenewResult:
+        if item.task_id == "t1":
+            under_way.set()
+            bench.coordinator.wait(lambda: bool(bench.coordinator.reports))
+            threading.Event().wait(0.1)  # for the answer to that report to arrive
+        return bench.coordinator.extend(item)
+
+    bench.coordinator.lease_seconds = 0.6
+    bench.coordinator.script.renew = answer
+    bench.dispatch("t1", "short")
+    async with bench.worker():
+        await bench.coordinator.until_reported("t1")
+        bench.dispatch("t2", "long")
+        await bench.coordinator.until(lambda: len(bench.coordinator.renewals) >= 5)
+        may_end.set()
+
+    assert [item.task_id for item in bench.coordinator.renewals].count("t1") == 1

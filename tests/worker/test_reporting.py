@@ -317,3 +317,39 @@ async def test_a_lease_is_renewed_while_its_report_is_on_its_way(bench: Bench) -
         del bench.coordinator.script.always_abort["report"]
 
     assert bench.left() == 0
+
+
+async def test_messages_are_acknowledged_many_at_a_time(bench: Bench) -> None:
+    def calls() -> int:
+        return bench.redis.info("commandstats").get("cmdstat_xack", {"calls": 0})["calls"]
+
+    bench.registry.handler("run")(returning(None))
+    tasks = [f"t{number}" for number in range(60)]
+    for task in tasks:
+        bench.dispatch(task, "run")
+    before = calls()
+    async with bench.worker(concurrency=1):
+        await bench.coordinator.until_reported(*tasks)
+
+    assert bench.left() == 0
+    assert calls() - before < 30
+
+
+async def test_a_coordinator_that_takes_no_reports_is_asked_for_no_more_than_fits(bench: Bench) -> None:
+    async def fail(_: Any) -> None:
+        raise Final("no")
+
+    bench.coordinator.script.always_abort["report"] = grpc.StatusCode.UNAVAILABLE
+    bench.registry.handler("run")(fail)
+    tasks = [f"t{number}" for number in range(100)]
+    for task in tasks:
+        bench.dispatch(task, "run")
+    async with bench.worker(concurrency=4):
+        await bench.coordinator.until(lambda: len(bench.coordinator.leases) >= 64)
+        tries = len(bench.coordinator.report_calls)
+        await bench.coordinator.until(lambda: len(bench.coordinator.report_calls) > tries)
+        assert len(bench.coordinator.leases) <= 64 + 4
+        del bench.coordinator.script.always_abort["report"]
+        await bench.coordinator.until_reported(*tasks)
+
+    assert bench.left() == 0

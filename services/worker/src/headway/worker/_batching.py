@@ -62,13 +62,13 @@ class Batcher(Generic[Item]):
 
     def put(self, item: Item) -> None:
         """Queue an item. Never waits."""
-        self._queue.append(item)
         self._begin(1)
+        self._queue.append(item)
 
     def put_back(self, items: list[Item]) -> None:
         """Queue items again, ahead of all others, in their order."""
-        self._queue.extendleft(reversed(items))
         self._begin(len(items))
+        self._queue.extendleft(reversed(items))
 
     @property
     def unfinished(self) -> int:
@@ -136,9 +136,9 @@ class Batcher(Generic[Item]):
 
     def _begin(self, count: int) -> None:
         self._unfinished += count
-        if self._unfinished:
-            self._idle.clear()
-        self._wake()
+        self._idle.clear()
+        if not self._queue:  # else somebody was woken for it, or takes it when a call ends
+            self._wake()
 
     def _end(self, count: int) -> None:
         self._unfinished -= count

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from headway.worker._errors import HandlerCancelled
 
+_logger = logging.getLogger("headway.worker.handler")
+
 
 class Lease:
     """The right to run one attempt, as the worker sees it: until when, and whether to stop.
@@ -46,7 +48,6 @@ class Context:
         try_number: Which try this is, from 1: failures so far plus one.
         idempotency_key: Stable over retries and lost leases of the same input: hand it to what must not act twice.
         traceparent: W3C traceparent of the handler's span (or of the lease, when tracing is off); empty: none.
-        logger: Logger whose lines carry run, path and attempt.
     """
 
     run_id: str
@@ -59,8 +60,13 @@ class Context:
     try_number: int
     idempotency_key: str
     traceparent: str
-    logger: logging.LoggerAdapter[logging.Logger]
     lease: Lease = field(repr=False)
+
+    @property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """Logger whose lines carry run, path, workflow and attempt."""
+        facts = {"run_id": self.run_id, "path": self.path, "workflow": self.workflow, "attempt": self.attempt}
+        return logging.LoggerAdapter(_logger, facts)
 
     @property
     def cancelled(self) -> bool:

@@ -5,17 +5,21 @@ The renewal thread has a channel of its own (`open_renewal_channel`).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import grpc
 import grpc.aio
+from google.protobuf.duration_pb2 import Duration
 
 from headway.api.tasks.v1 import tasks_pb2, tasks_pb2_grpc
 from headway.runtime.channels import open_blocking_channel, open_channel
 
 _RETRIED = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED}
 
+MOST_QUEUES = 1000
+"""Queues that a report may name: the limit of the contract."""
 RECONNECT = timedelta(seconds=10)
 """The longest pause between two tries to connect: workers may be many, and have time."""
 
@@ -33,6 +37,19 @@ class CallFailed(Exception):
         self.retryable = error.code() in _RETRIED
 
 
+def seconds_of(duration: Duration) -> float:
+    """Return a duration in seconds.
+
+    Raises:
+        ValueError: It is longer than anybody can wait for.
+    """
+    seconds = duration.seconds + duration.nanos * 1e-9
+    if abs(seconds) > threading.TIMEOUT_MAX:
+        message = f"a duration of {seconds} seconds"
+        raise ValueError(message)
+    return seconds
+
+
 def open_renewal_channel(address: str) -> grpc.Channel:
     """Open a channel for use outside the event loop."""
     return open_blocking_channel(address, longest_pause=RECONNECT)
@@ -41,17 +58,21 @@ def open_renewal_channel(address: str) -> grpc.Channel:
 class Coordinator:
     """The coordinator's TasksService, as one owner calls it."""
 
-    def __init__(self, address: str, *, owner: str, timeout: float) -> None:
+    def __init__(self, address: str, *, owner: str, namespace: str, queues: Sequence[str], timeout: float) -> None:
         """Open a channel. Must run on the event loop.
 
         Args:
             address: The coordinator's, as HEADWAY_COORDINATOR writes it.
             owner: This worker's identity.
+            namespace: Whose queues it reads.
+            queues: Which it reads: a next task is granted only for one of them (of the first 1000, if they are more).
             timeout: Deadline of each call, in seconds.
         """
         self._channel = open_channel(address, longest_pause=RECONNECT)
         self._stub = tasks_pb2_grpc.TasksServiceStub(self._channel)
         self._owner = owner
+        self._namespace = namespace
+        self._queues = queues[:MOST_QUEUES]
         self._timeout = timeout
 
     async def reach(self, on_trouble: Callable[[], None]) -> None:
@@ -85,7 +106,9 @@ class Coordinator:
         Raises:
             CallFailed: The call as a whole failed.
         """
-        request = tasks_pb2.ReportRequest(owner=self._owner, items=items)
+        request = tasks_pb2.ReportRequest(
+            owner=self._owner, items=items, queues=self._queues, namespace=self._namespace
+        )
         try:
             return (await self._stub.Report(request, timeout=self._timeout)).results
         except grpc.aio.AioRpcError as error:

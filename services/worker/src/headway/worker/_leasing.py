@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from headway.api.tasks.v1 import tasks_pb2
 from headway.worker._batching import Batcher
-from headway.worker._context import Lease
 from headway.worker._coordinator import CallFailed, Coordinator
 from headway.worker._delivery import Delivery
 from headway.worker._ledger import Ledger
@@ -36,7 +35,7 @@ class Leasing:
         coordinator: Coordinator,
         ledger: Ledger,
         *,
-        granted: Callable[[Delivery, tasks_pb2.Grant, Lease], None],
+        granted: Callable[[Delivery, tasks_pb2.Grant, float], None],
         drain: asyncio.Event,
     ) -> None:
         """Start idle.
@@ -44,7 +43,7 @@ class Leasing:
         Args:
             coordinator: Whom to ask.
             ledger: What is told of deliveries that get no lease.
-            granted: Called with each lease that is granted, and has not run out yet.
+            granted: Called with each grant, and the monotonic instant from which its lease counts.
             drain: Set when the worker shall stop: then nothing is asked twice.
         """
         self._coordinator = coordinator
@@ -96,13 +95,7 @@ class Leasing:
     def _answered(self, delivery: Delivery, result: tasks_pb2.LeaseResult, sent_at: float) -> None:
         answer = result.answer
         if answer == tasks_pb2.LEASE_ANSWER_GRANTED:
-            duration = result.grant.lease.ToTimedelta().total_seconds()
-            delivery.lease = Lease(deadline=sent_at + duration, duration=duration)
-            if delivery.lease.deadline <= time.monotonic():
-                # The answer took longer than the lease: somebody else may hold it by now.
-                self._ledger.let_go(delivery)
-            else:
-                self._granted(delivery, result.grant, delivery.lease)
+            self._granted(delivery, result.grant, sent_at)
         elif answer in _MOVED_ON:
             if answer == tasks_pb2.LEASE_ANSWER_REFUSED:
                 logger.error("lease refused", extra=delivery.facts(result.refusal))
@@ -121,8 +114,8 @@ class Leasing:
 
 def _item(delivery: Delivery) -> tasks_pb2.LeaseItem:
     return tasks_pb2.LeaseItem(
-        task_id=delivery.message.task_id,
-        attempt=delivery.message.attempt,
+        task_id=delivery.task_id,
+        attempt=delivery.attempt,
         grant_key=delivery.grant_key,
-        traceparent=delivery.message.trace,
+        traceparent=delivery.trace,
     )

@@ -1,4 +1,4 @@
-"""What this worker has read and not yet settled: slots, and what becomes of each message. On the event loop only."""
+"""What this worker was offered and has not yet settled: slots, and each message's end. On the event loop only."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ import asyncio
 import logging
 import uuid
 
+from headway.api.tasks.v1 import tasks_pb2
 from headway.worker._batching import Batcher
-from headway.worker._delivery import Delivery, Message
+from headway.worker._delivery import Delivery, Entry, Message
 from headway.worker._pace import Pauses, pause
 from headway.worker._renewing import Renewals
 from headway.worker._streams import MalformedMessage, QueueUnreachable, Streams
 
 logger = logging.getLogger(__name__)
 
+_ACKNOWLEDGE_EVERY = 0.02
+"""Seconds between two calls that acknowledge: nobody waits for them, and few with many entries cost least."""
+
 
 class Ledger:
-    """Deliveries from reading to their end. A delivery leaves it in one of two ways: settled, or let go."""
+    """Deliveries until their end. A delivery leaves it in one of two ways: settled, or let go."""
 
     def __init__(self, *, slots: int, streams: Streams, renewals: Renewals, drain: asyncio.Event) -> None:
         """Start empty.
 
         Args:
-            slots: How many deliveries may be on their way to, or in, a handler.
+            slots: How many deliveries may be on their way to, or in, a handler, or ask for a next one.
             streams: Where messages are acknowledged.
             renewals: What stops renewing the leases of deliveries that leave.
             drain: Set when the worker shall stop.
@@ -32,15 +36,13 @@ class Ledger:
         self._renewals = renewals
         self._drain = drain
         self._active: set[Delivery] = set()
-        self._grant_keys = uuid.uuid4().hex  # noqa: TID251  an identity of this start
-        self._deliveries = 0
+        self._grant_keys = uuid.uuid4().hex[:16]  # noqa: TID251  an identity of this start
+        self._keys_made = 0
         self._changed = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
         self._pauses = Pauses()
-        self.acknowledgements: Batcher[Message | MalformedMessage] = Batcher(
-            self._acknowledge, give_up=self._not_acknowledged, in_flight=1
-        )
+        self.acknowledgements: Batcher[Entry] = Batcher(self._acknowledge, give_up=self._not_acknowledged, in_flight=1)
 
     @property
     def free(self) -> int:
@@ -64,15 +66,25 @@ class Ledger:
 
     def take(self, message: Message) -> Delivery:
         """Enter a message that was just read: it gets a grant key and takes a slot."""
-        self._deliveries += 1
-        delivery = Delivery(message=message, grant_key=f"{self._grant_keys}-{self._deliveries}")
-        self._active.add(delivery)
-        self._empty.clear()
+        entry, task_id, attempt, trace = message
         self._free -= 1
-        return delivery
+        return self._enter(
+            Delivery(task_id=task_id, attempt=attempt, grant_key=self.new_grant_key(), entry=entry, trace=trace)
+        )
+
+    def follow(self, delivery: Delivery, task: tasks_pb2.NextTask) -> Delivery:
+        """Enter what was granted in the answer to a delivery's report: it takes over the slot that was kept for it."""
+        delivery.holds_slot = False
+        grant_key = "" if delivery.report is None else delivery.report.next_grant_key
+        return self._enter(Delivery(task_id=task.task_id, attempt=task.attempt, grant_key=grant_key))
+
+    def new_grant_key(self) -> str:
+        """Make a grant key that nobody has had before."""
+        self._keys_made += 1
+        return f"{self._grant_keys}-{self._keys_made}"
 
     def free_slot(self, delivery: Delivery) -> None:
-        """Its handler has ended, or will never run."""
+        """Let another delivery have its slot: its handler has ended, or will never run."""
         if delivery.holds_slot:
             delivery.holds_slot = False
             self._free += 1
@@ -86,19 +98,25 @@ class Ledger:
     def let_go(self, delivery: Delivery) -> None:
         """Nothing is known for sure: the message stays for whoever takes it over."""
         self._leave(delivery)
-        if not delivery.acknowledged:
-            self._streams.let_go(delivery.message)
+        if delivery.entry is not None:
+            self._streams.let_go(delivery.entry)
 
     def acknowledge(self, delivery: Delivery) -> None:
-        """Acknowledge the message now; the delivery stays."""
-        if not delivery.acknowledged and delivery in self._active:
-            delivery.acknowledged = True
-            self.acknowledgements.put(delivery.message)
+        """Acknowledge the message now, if there is one; the delivery stays."""
+        entry = delivery.entry
+        if entry is not None and delivery in self._active:
+            delivery.entry = None
+            self.acknowledgements.put(entry)
 
     def drop(self, fault: MalformedMessage) -> None:
         """Acknowledge what is no dispatch message."""
         logger.warning("dropped an entry that is no dispatch message", extra={"fault": str(fault)})
-        self.acknowledgements.put(fault)
+        self.acknowledgements.put(fault.entry)
+
+    def _enter(self, delivery: Delivery) -> Delivery:
+        self._active.add(delivery)
+        self._empty.clear()
+        return delivery
 
     def _leave(self, delivery: Delivery) -> None:
         self.free_slot(delivery)
@@ -108,15 +126,16 @@ class Ledger:
         if not self._active:
             self._empty.set()
 
-    def _not_acknowledged(self, entry: Message | MalformedMessage) -> None:
-        logger.error("acknowledging given up; the message stays", extra={"message_id": entry.message_id.decode()})
+    def _not_acknowledged(self, entry: Entry) -> None:
+        logger.error("acknowledging given up; the message stays", extra={"message_id": entry[1].decode()})
 
-    async def _acknowledge(self, batch: list[Message | MalformedMessage]) -> None:
+    async def _acknowledge(self, batch: list[Entry]) -> None:
         try:
-            await self._streams.acknowledge([(entry.stream, entry.message_id) for entry in batch])
+            await self._streams.acknowledge(batch)
         except QueueUnreachable as error:
             logger.warning("acknowledging failed; trying again", extra={"fault": str(error), "items": len(batch)})
             await pause(self._pauses.next(), self._drain)
             self.acknowledgements.put_back(batch)
         else:
             self._pauses.reset()
+            await pause(_ACKNOWLEDGE_EVERY, self._drain)

@@ -29,15 +29,6 @@ _CUT = "… (cut)\n"
 _JSON_ONLY = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
 
-def succeeded(output: object) -> tasks_pb2.Succeeded:
-    """Return the report of a handler that returned `output`.
-
-    Raises:
-        InvalidOutput: The output is not JSON, too large, or holds NaN, an integer beyond 64 bits or a NUL.
-    """
-    return tasks_pb2.Succeeded(output=encode_output(output))
-
-
 def failed(error: BaseException) -> tasks_pb2.Failed:
     """Return the report of a handler that raised `error`."""
     try:
@@ -86,10 +77,11 @@ def unknown_handler(name: str) -> tasks_pb2.Failed:
 
 
 def encode_output(output: object) -> bytes:
-    """Return the output as JSON.
+    """Return what a handler returned as JSON.
 
     Raises:
-        InvalidOutput: See `succeeded`; the message names the place.
+        InvalidOutput: It is not JSON, too large, or holds NaN, an integer beyond 64 bits or a NUL; the message names
+            the place.
     """
     encoded = _encode(output, place="output")
     if len(encoded) > OUTPUT_LIMIT:

@@ -19,6 +19,8 @@ import grpc
 
 from headway.api.tasks.v1 import tasks_pb2, tasks_pb2_grpc
 from headway.worker._batching import MOST_ITEMS
+from headway.worker._context import Lease
+from headway.worker._coordinator import seconds_of
 from headway.worker._delivery import Delivery
 from headway.worker._pace import Pauses
 
@@ -54,13 +56,6 @@ class RenewalEvents:
     renewed: Callable[[Delivery], None]
 
 
-@dataclass(slots=True, eq=False)
-class _Renewal:
-    delivery: Delivery
-    due_at: float
-    pauses: Pauses
-
-
 class Renewals:
     """The leases that this worker holds, and the thread that renews them."""
 
@@ -75,9 +70,11 @@ class Renewals:
         self._open_channel = channel
         self._owner = owner
         self._events = events
-        self._held: dict[Delivery, _Renewal] = {}
-        self._changed = threading.Condition()
-        self._wakes_at = math.inf
+        self._due_at: dict[Delivery, float] = {}
+        self._pauses: dict[Delivery, Pauses] = {}
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._wakes_at = -math.inf
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="headway-renewals", daemon=True)
 
@@ -95,65 +92,68 @@ class Renewals:
         """Wait for the thread's end, at most `timeout` seconds."""
         self._thread.join(timeout)
 
-    def add(self, delivery: Delivery) -> None:
-        """Renew a lease from now on."""
-        lease = delivery.lease
-        if lease is None:
-            return
+    def add(self, delivery: Delivery, lease: Lease) -> None:
+        """Renew a delivery's lease from now on."""
         # The duration counts from before the request was sent, and so does the third of it.
         due_at = lease.deadline - lease.duration * (1 - _PART_OF_LEASE)
-        with self._changed:
-            self._held[delivery] = _Renewal(delivery=delivery, due_at=due_at, pauses=Pauses())
-            if due_at < self._wakes_at:
-                self._changed.notify()
+        with self._lock:
+            self._set_due(delivery, due_at)
 
     def remove(self, delivery: Delivery) -> None:
         """Stop renewing a lease."""
-        with self._changed:
-            self._held.pop(delivery, None)
+        with self._lock:
+            self._due_at.pop(delivery, None)
+            self._pauses.pop(delivery, None)
+
+    def _set_due(self, delivery: Delivery, instant: float) -> None:
+        """Wake the thread, unless it is awake or will be by then: every wake-up takes time from the handlers."""
+        self._due_at[delivery] = instant
+        if instant < self._wakes_at:
+            self._wakes_at = -math.inf
+            self._changed.notify()
 
     def _run(self) -> None:
         with self._open_channel() as channel:
             stub = tasks_pb2_grpc.TasksServiceStub(channel)
             while True:
-                with self._changed:
+                with self._lock:
                     if self._stopped:
                         return
                     expired, due = self._look(time.monotonic())
                     if not expired and not due:
                         self._sleep()
                         continue
-                for renewal in expired:
-                    self._lose(renewal.delivery, answered=False)
+                for delivery in expired:
+                    self._lose(delivery, answered=False)
                 for start in range(0, len(due), MOST_ITEMS):
                     self._send(stub, due[start : start + MOST_ITEMS])
 
-    def _look(self, now: float) -> tuple[list[_Renewal], list[_Renewal]]:
+    def _look(self, now: float) -> tuple[list[Delivery], list[Delivery]]:
         """Take out what has run out and what has to be renewed; the latter is not due again until it is answered."""
-        expired: list[_Renewal] = []
-        due: list[_Renewal] = []
-        soon: list[_Renewal] = []
-        for renewal in self._held.values():
-            lease = renewal.delivery.lease
+        expired: list[Delivery] = []
+        due: list[Delivery] = []
+        soon: list[Delivery] = []
+        for delivery, due_at in self._due_at.items():
+            lease = delivery.lease
             if lease is None or lease.deadline <= now:
-                expired.append(renewal)
-            elif renewal.due_at <= now:
-                due.append(renewal)
-            elif renewal.due_at <= now + lease.duration * _SLACK:
-                soon.append(renewal)
+                expired.append(delivery)
+            elif due_at <= now:
+                due.append(delivery)
+            elif due_at <= now + lease.duration * _SLACK:
+                soon.append(delivery)
         if due:
             due += soon
-        for renewal in expired:
-            self._held.pop(renewal.delivery, None)
-        for renewal in due:
-            renewal.due_at = math.inf
+        for delivery in expired:
+            del self._due_at[delivery]
+        for delivery in due:
+            self._due_at[delivery] = math.inf
         return expired, due
 
     def _sleep(self) -> None:
         instants = (
-            min(renewal.due_at, renewal.delivery.lease.deadline)
-            for renewal in self._held.values()
-            if renewal.delivery.lease is not None
+            min(due_at, delivery.lease.deadline)
+            for delivery, due_at in self._due_at.items()
+            if delivery.lease is not None
         )
         self._wakes_at = min(instants, default=math.inf)
         if math.isinf(self._wakes_at):
@@ -162,18 +162,16 @@ class Renewals:
             self._changed.wait(max(0.0, self._wakes_at - time.monotonic()))
         self._wakes_at = -math.inf
 
-    def _send(self, stub: tasks_pb2_grpc.TasksServiceStub, batch: list[_Renewal]) -> None:
-        items = [
-            tasks_pb2.RenewItem(task_id=r.delivery.message.task_id, attempt=r.delivery.message.attempt) for r in batch
-        ]
+    def _send(self, stub: tasks_pb2_grpc.TasksServiceStub, batch: list[Delivery]) -> None:
+        items = [tasks_pb2.RenewItem(task_id=delivery.task_id, attempt=delivery.attempt) for delivery in batch]
         sent_at = time.monotonic()
-        shortest = min(r.delivery.lease.duration for r in batch if r.delivery.lease is not None)
+        shortest = min(delivery.lease.duration for delivery in batch if delivery.lease is not None)
         timeout = max(_SHORTEST_CALL, shortest * _PART_OF_LEASE)
         # A future, not a plain call: while it is under way the thread goes on watching the clock.
         call = stub.Renew.future(tasks_pb2.RenewRequest(owner=self._owner, items=items), timeout=timeout)
         call.add_done_callback(lambda done: self._answered(batch, sent_at, done))
 
-    def _answered(self, batch: list[_Renewal], sent_at: float, call: grpc.Future[tasks_pb2.RenewResponse]) -> None:
+    def _answered(self, batch: list[Delivery], sent_at: float, call: grpc.Future[tasks_pb2.RenewResponse]) -> None:
         try:
             response = call.result()
         except grpc.RpcError as error:
@@ -182,11 +180,15 @@ class Renewals:
             return
         except grpc.FutureCancelledError:
             return
-        for renewal, result in zip(batch, response.results, strict=False):
-            self._apply(renewal, result, sent_at)
+        for delivery, result in zip(batch, response.results, strict=False):
+            try:
+                self._apply(delivery, result, sent_at)
+            except Exception:
+                # Asked for no more: the lease runs out, and its handler is stopped then.
+                logger.exception("an answer to Renew cannot be taken", extra=delivery.facts())
         self._again(batch[len(response.results) :], at=time.monotonic() + _BUSY_PAUSE)
 
-    def _call_failed(self, batch: Iterable[_Renewal], error: grpc.RpcError) -> None:
+    def _call_failed(self, batch: Iterable[Delivery], error: grpc.RpcError) -> None:
         code = error.code() if isinstance(error, grpc.Call) else None
         if code not in _RETRIED:
             # Not repeated: the leases run out, and their handlers are stopped then.
@@ -194,36 +196,39 @@ class Renewals:
             return
         logger.warning("renewing failed; trying again", extra={"code": str(code)})
         now = time.monotonic()
-        for renewal in batch:
-            self._again([renewal], at=now + renewal.pauses.next())
+        with self._lock:
+            for delivery in batch:
+                if delivery in self._due_at:
+                    self._set_due(delivery, now + self._pauses.setdefault(delivery, Pauses()).next())
 
-    def _apply(self, renewal: _Renewal, result: tasks_pb2.RenewResult, sent_at: float) -> None:
-        delivery = renewal.delivery
+    def _apply(self, delivery: Delivery, result: tasks_pb2.RenewResult, sent_at: float) -> None:
         lease = delivery.lease
         if lease is None:
             return
         if result.answer == tasks_pb2.RENEW_ANSWER_RENEWED:
-            renewal.pauses.reset()
-            lease.duration = result.lease.ToTimedelta().total_seconds()
-            lease.deadline = sent_at + lease.duration
-            self._again([renewal], at=sent_at + lease.duration * _PART_OF_LEASE)
+            duration = seconds_of(result.lease)
+            lease.duration = duration
+            lease.deadline = sent_at + duration
+            with self._lock:
+                self._pauses.pop(delivery, None)
+            self._again([delivery], at=sent_at + duration * _PART_OF_LEASE)
             self._events.renewed(delivery)
             if result.cancel and not lease.cancelled:
                 lease.cancelled = True
                 self._events.cancel(delivery)
         elif result.answer == tasks_pb2.RENEW_ANSWER_BUSY:
-            self._again([renewal], at=time.monotonic() + _BUSY_PAUSE)
+            self._again([delivery], at=time.monotonic() + _BUSY_PAUSE)
         else:
-            with self._changed:
-                held = self._held.pop(delivery, None)
+            with self._lock:
+                held = self._due_at.pop(delivery, None)
             if held is not None:
                 self._lose(delivery, answered=True)
 
-    def _again(self, batch: Iterable[_Renewal], *, at: float) -> None:
-        with self._changed:
-            for renewal in batch:
-                renewal.due_at = at
-            self._changed.notify()
+    def _again(self, batch: Iterable[Delivery], *, at: float) -> None:
+        with self._lock:
+            for delivery in batch:
+                if delivery in self._due_at:
+                    self._set_due(delivery, at)
 
     def _lose(self, delivery: Delivery, *, answered: bool) -> None:
         if delivery.lease is not None:

@@ -1,10 +1,14 @@
-"""From a handler's end to a durable outcome, or to giving up on it. On the event loop only."""
+"""From a handler's end to a durable outcome, or to giving up on it. On the event loop only.
+
+A report may ask for a next task of its run; what its answer then grants goes on at once, past the queue.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 
 from headway.api.tasks.v1 import tasks_pb2
 from headway.worker import _outcomes
@@ -20,16 +24,25 @@ logger = logging.getLogger(__name__)
 class Reporting:
     """Reports in batches, and repeats until answered, as long as the lease holds. Any answer but REFUSED settles."""
 
-    def __init__(self, coordinator: Coordinator, ledger: Ledger, *, drain: asyncio.Event) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        ledger: Ledger,
+        *,
+        granted: Callable[[Delivery, tasks_pb2.Grant, float], None],
+        drain: asyncio.Event,
+    ) -> None:
         """Start idle.
 
         Args:
             coordinator: Whom to tell.
             ledger: What is told of deliveries that are settled or given up.
+            granted: Called with each next task that is granted, and the monotonic instant from which its lease counts.
             drain: Set when the worker shall stop: then pauses are short.
         """
         self._coordinator = coordinator
         self._ledger = ledger
+        self._granted = granted
         self._drain = drain
         self._pauses = Pauses()
         self.batcher: Batcher[Delivery] = Batcher(self._send, give_up=ledger.let_go, size_of=_size)
@@ -39,28 +52,37 @@ class Reporting:
         delivery.report = item
         self.batcher.put(delivery)
 
+    def report_and_ask(self, delivery: Delivery, item: tasks_pb2.ReportItem) -> None:
+        """Queue a report that asks for a next task. Until its answer the delivery keeps its slot, for that task."""
+        item.next_grant_key = self._ledger.new_grant_key()
+        self.report(delivery, item)
+
     def release(self, delivery: Delivery) -> None:
         """Give an attempt back that never ran."""
-        message = delivery.message
-        item = tasks_pb2.ReportItem(task_id=message.task_id, attempt=message.attempt, released=tasks_pb2.Released())
+        item = tasks_pb2.ReportItem(task_id=delivery.task_id, attempt=delivery.attempt, released=tasks_pb2.Released())
         self.report(delivery, item)
 
     async def _send(self, batch: list[Delivery]) -> None:
-        now = time.monotonic()
-        held = [delivery for delivery in batch if delivery.lease is not None and delivery.lease.deadline > now]
+        sent_at = time.monotonic()
+        held: list[Delivery] = []
+        items: list[tasks_pb2.ReportItem] = []
         for delivery in batch:
-            if delivery.lease is None or delivery.lease.deadline <= now:
+            lease, item = delivery.lease, delivery.report
+            if item is None or lease is None or lease.deadline <= sent_at:
                 self._give_up(delivery, "its lease ran out")
+            else:
+                held.append(delivery)
+                items.append(item)
         if not held:
             return
         try:
-            results = await self._coordinator.report([d.report for d in held if d.report is not None])
+            results = await self._coordinator.report(items)
         except CallFailed as error:
             await self._failed(held, error)
             return
         self._pauses.reset()
         for delivery, result in zip(held, results, strict=False):
-            self.batcher.step(delivery, self._answered, delivery, result)
+            self.batcher.step(delivery, self._answered, delivery, result, sent_at)
         if len(results) < len(held):
             await pause(self._pauses.next(), self._drain)
             self.batcher.put_back(held[len(results) :])
@@ -74,26 +96,37 @@ class Reporting:
         for delivery in batch:
             self._give_up(delivery, str(error))
 
-    def _answered(self, delivery: Delivery, result: tasks_pb2.ReportResult) -> None:
-        if result.answer != tasks_pb2.REPORT_ANSWER_REFUSED:
+    def _answered(self, delivery: Delivery, result: tasks_pb2.ReportResult, sent_at: float) -> None:
+        if result.answer == tasks_pb2.REPORT_ANSWER_REFUSED:
+            self._refused(delivery, result.refusal)
+        elif delivery.holds_slot and result.HasField("next"):
+            self._go_on(delivery, result.next, sent_at)
+        else:
             self._ledger.settle(delivery)
-            return
-        logger.error("report refused", extra=delivery.facts(result.refusal))
+
+    def _go_on(self, delivery: Delivery, task: tasks_pb2.NextTask, sent_at: float) -> None:
+        """Settle a delivery; what was granted along with its answer takes its slot."""
+        following = self._ledger.follow(delivery, task)
+        self._ledger.settle(delivery)
+        self.batcher.step(following, self._granted, following, task.grant, sent_at)
+
+    def _refused(self, delivery: Delivery, refusal: tasks_pb2.Refusal) -> None:
+        logger.error("report refused", extra=delivery.facts(refusal))
         if delivery.report_refused:
             self._give_up(delivery, "its failure was refused too")
             return
         delivery.report_refused = True
-        refusal = result.refusal
+        self._ledger.free_slot(delivery)  # a failure asks for nothing
         item = tasks_pb2.ReportItem(
-            task_id=delivery.message.task_id,
-            attempt=delivery.message.attempt,
+            task_id=delivery.task_id,
+            attempt=delivery.attempt,
             failed=_outcomes.failure(type_name=refusal.reason, message=refusal.message, final=True),
             traceparent=delivery.report.traceparent if delivery.report is not None else "",
         )
         self.report(delivery, item)
 
     def _give_up(self, delivery: Delivery, why: str) -> None:
-        logger.error("report given up; its message stays", extra={**delivery.facts(), "fault": why})
+        logger.error("report given up; the attempt is left to its lease", extra={**delivery.facts(), "fault": why})
         self._ledger.let_go(delivery)
 
 

@@ -18,7 +18,10 @@ from headway.worker._registry import Handler, Registry
 from headway.worker._threads import DaemonThreads
 from headway.worker._tracing import HandlerSpans, mark_failed
 
-logger = logging.getLogger("headway.worker.handler")
+logger = logging.getLogger(__name__)
+
+Outcome = bytes | tasks_pb2.Failed | tasks_pb2.Cancelled
+"""How a handler ended: bytes are its output, as JSON."""
 
 
 class Runner:
@@ -54,9 +57,7 @@ class Runner:
             report = _report(delivery, grant.traceparent, _outcomes.unknown_handler(grant.handler))
             self._loop.call_soon(self._end, delivery, report)
             return
-        task = self._loop.create_task(self._run(handler, delivery, grant, lease))
-        delivery.handler_task = task
-        task.add_done_callback(lambda done: self._finish(delivery, grant, lease, done))
+        delivery.handler_task = self._loop.create_task(self._run(handler, delivery, grant, lease))
 
     def stop(self, delivery: Delivery) -> None:
         """Tell a handler to stop: CancelledError in async ones; plain ones look at their context's flag."""
@@ -64,16 +65,16 @@ class Runner:
         if task is not None and delivery.stoppable:
             task.cancel()
 
-    def _finish(
-        self, delivery: Delivery, grant: tasks_pb2.Grant, lease: Lease, task: asyncio.Task[tasks_pb2.ReportItem]
-    ) -> None:
-        delivery.handler_task = None
-        if task.cancelled():  # before its first step
-            report = _report(delivery, grant.traceparent, _ended_by(asyncio.CancelledError(), lease))
-        elif (error := task.exception()) is not None:  # a fault of the runner's own
+    async def _run(self, handler: Handler, delivery: Delivery, grant: tasks_pb2.Grant, lease: Lease) -> None:
+        try:
+            if self._spans.enabled:
+                report = await self._traced(handler, delivery, grant, lease)
+            else:
+                outcome = await self._outcome(handler, delivery, grant, lease, grant.traceparent)
+                report = _report(delivery, grant.traceparent, outcome)
+        except Exception as error:  # noqa: BLE001  a fault of the runner's own
             report = _report(delivery, grant.traceparent, _outcomes.failed(error))
-        else:
-            report = task.result()
+        delivery.handler_task = None
         self._end(delivery, report)
 
     def _end(self, delivery: Delivery, report: tasks_pb2.ReportItem) -> None:
@@ -83,13 +84,10 @@ class Runner:
             logger.exception("a fault in the worker: an outcome is given up", extra=delivery.facts())
             self._give_up(delivery)
 
-    async def _run(
+    async def _traced(
         self, handler: Handler, delivery: Delivery, grant: tasks_pb2.Grant, lease: Lease
     ) -> tasks_pb2.ReportItem:
-        if not self._spans.enabled:
-            outcome = await self._outcome(handler, delivery, grant, lease, grant.traceparent)
-            return _report(delivery, grant.traceparent, outcome)
-        with self._spans.span(grant, attempt=delivery.message.attempt) as traceparent:
+        with self._spans.span(grant, attempt=delivery.attempt) as traceparent:
             outcome = await self._outcome(handler, delivery, grant, lease, traceparent)
             if isinstance(outcome, tasks_pb2.Failed):
                 mark_failed(outcome.message)
@@ -97,25 +95,23 @@ class Runner:
 
     async def _outcome(
         self, handler: Handler, delivery: Delivery, grant: tasks_pb2.Grant, lease: Lease, traceparent: str
-    ) -> tasks_pb2.Succeeded | tasks_pb2.Failed | tasks_pb2.Cancelled:
+    ) -> Outcome:
+        if lease.cancelled:  # before its first step
+            return tasks_pb2.Cancelled()
         try:
-            arguments: tuple[object, ...] = (orjson.loads(grant.input) if grant.input else None,)
-            if handler.takes_context:
-                arguments += (_context(delivery, grant, lease, traceparent),)
+            given = orjson.loads(encoded) if (encoded := grant.input) else None
+            arguments = (given, _context(delivery, grant, lease, traceparent)) if handler.takes_context else (given,)
             if handler.is_async:
-                return _outcomes.succeeded(await handler.function(*arguments))
-            output, error = await self._in_thread(delivery, handler, arguments)
-            return _outcomes.succeeded(output) if error is None else _ended_by(error, lease)
+                delivery.stoppable = True
+                return _outcomes.encode_output(await handler.function(*arguments))
+            output, error = await self._in_thread(handler, arguments)
+            return _outcomes.encode_output(output) if error is None else _ended_by(error, lease)
         # Even SystemExit: a handler may not end its worker. And GeneratorExit: should it mean that the event loop is
         # being closed, this ends without another await, as it must.
         except BaseException as error:  # noqa: BLE001
             return _ended_by(error, lease)
 
-    async def _in_thread(
-        self, delivery: Delivery, handler: Handler, arguments: tuple[object, ...]
-    ) -> tuple[object, BaseException | None]:
-        # A thread cannot be stopped from outside: cancelling would only lose sight of it.
-        delivery.stoppable = False
+    async def _in_thread(self, handler: Handler, arguments: tuple[object, ...]) -> tuple[object, BaseException | None]:
         context = contextvars.copy_context()
         work = self._threads.submit(_call, context, handler, arguments)
         return await asyncio.wrap_future(work)
@@ -139,30 +135,27 @@ def _ended_by(error: BaseException, lease: Lease) -> tasks_pb2.Cancelled | tasks
 
 
 def _context(delivery: Delivery, grant: tasks_pb2.Grant, lease: Lease, traceparent: str) -> Context:
-    attempt = delivery.message.attempt
-    facts = {"run_id": grant.run_id, "path": grant.path, "workflow": grant.workflow, "attempt": attempt}
     return Context(
         run_id=grant.run_id,
         path=grant.path,
         workflow=grant.workflow,
         namespace=grant.namespace,
         handler=grant.handler,
-        task_id=delivery.message.task_id,
-        attempt=attempt,
+        task_id=delivery.task_id,
+        attempt=delivery.attempt,
         try_number=grant.try_number,
         idempotency_key=grant.idempotency_key,
         traceparent=traceparent,
-        logger=logging.LoggerAdapter(logger, facts),
         lease=lease,
     )
 
 
-def _report(
-    delivery: Delivery, traceparent: str, outcome: tasks_pb2.Succeeded | tasks_pb2.Failed | tasks_pb2.Cancelled
-) -> tasks_pb2.ReportItem:
-    task_id, attempt = delivery.message.task_id, delivery.message.attempt
-    if isinstance(outcome, tasks_pb2.Succeeded):
-        return tasks_pb2.ReportItem(task_id=task_id, attempt=attempt, traceparent=traceparent, succeeded=outcome)
-    if isinstance(outcome, tasks_pb2.Failed):
-        return tasks_pb2.ReportItem(task_id=task_id, attempt=attempt, traceparent=traceparent, failed=outcome)
-    return tasks_pb2.ReportItem(task_id=task_id, attempt=attempt, traceparent=traceparent, cancelled=outcome)
+def _report(delivery: Delivery, traceparent: str, outcome: Outcome) -> tasks_pb2.ReportItem:
+    item = tasks_pb2.ReportItem(task_id=delivery.task_id, attempt=delivery.attempt, traceparent=traceparent)
+    if isinstance(outcome, bytes):
+        item.succeeded.output = outcome
+    elif isinstance(outcome, tasks_pb2.Failed):
+        item.failed.CopyFrom(outcome)
+    else:
+        item.cancelled.CopyFrom(outcome)
+    return item

@@ -1,7 +1,8 @@
 """One worker at work: its parts, put together; reading; and the drain at the end.
 
     read (free slots) → Lease in batches → handler → Report in batches → acknowledge in batches
-                           ↑ BUSY, outage     ↑ Renew, in a thread  ↑ outage
+                           ↑ BUSY, outage   │ ↑ Renew, in a thread  ↑│ outage
+                                            └─────── next task ──────┘
 
 Everything happens on the event loop. What the renewal thread finds comes in through `call_soon_threadsafe`.
 """
@@ -15,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from headway.api.tasks.v1 import tasks_pb2
 from headway.worker._context import Lease
-from headway.worker._coordinator import Coordinator, open_renewal_channel
+from headway.worker._coordinator import Coordinator, open_renewal_channel, seconds_of
 from headway.worker._delivery import Delivery
 from headway.worker._leasing import Leasing
 from headway.worker._ledger import Ledger
@@ -54,10 +55,15 @@ class Serving:
         self._settings = settings
         self._queues = queues
         self._drain = drain
+        self._acknowledge_after = settings.acknowledge_after.total_seconds()
         self._loop = asyncio.get_running_loop()
         self._threads = DaemonThreads(settings.concurrency)
         self._coordinator = Coordinator(
-            settings.coordinator, owner=owner, timeout=settings.call_timeout.total_seconds()
+            settings.coordinator,
+            owner=owner,
+            namespace=settings.namespace,
+            queues=queues,
+            timeout=settings.call_timeout.total_seconds(),
         )
         self._streams = Streams(
             settings.redis_url,
@@ -74,7 +80,7 @@ class Serving:
         self._ledger = Ledger(slots=settings.concurrency, streams=self._streams, renewals=self._renewals, drain=drain)
         self._runner = Runner(registry, threads=self._threads, ended=self._handler_ended, give_up=self._ledger.let_go)
         self._leasing = Leasing(self._coordinator, self._ledger, granted=self._granted, drain=drain)
-        self._reporting = Reporting(self._coordinator, self._ledger, drain=drain)
+        self._reporting = Reporting(self._coordinator, self._ledger, granted=self._granted, drain=drain)
 
     async def run(self) -> None:
         """Work until the drain begins; then let handlers end within the drain time-out, and return."""
@@ -138,21 +144,31 @@ class Serving:
         facts = {"address": self._settings.coordinator}
         logger.warning("no coordinator answers (HEADWAY_COORDINATOR); trying on", extra=facts)
 
-    def _granted(self, delivery: Delivery, grant: tasks_pb2.Grant, lease: Lease) -> None:
-        self._renewals.add(delivery)
+    def _granted(self, delivery: Delivery, grant: tasks_pb2.Grant, asked_at: float) -> None:
+        duration = seconds_of(grant.lease)
+        lease = Lease(deadline=asked_at + duration, duration=duration)
+        now = time.monotonic()
+        if lease.deadline <= now:
+            # The answer took longer than the lease: somebody else may hold it by now.
+            self._ledger.let_go(delivery)
+            return
+        delivery.lease = lease
+        self._renewals.add(delivery, lease)
         if self._drain.is_set():
             self._ledger.free_slot(delivery)
             self._reporting.release(delivery)
         else:
-            delivery.started_at = time.monotonic()
+            delivery.started_at = now
             self._runner.start(delivery, grant, lease)
 
     def _handler_ended(self, delivery: Delivery, item: tasks_pb2.ReportItem) -> None:
-        self._ledger.free_slot(delivery)
         lease = delivery.lease
         if lease is None or lease.lost or lease.deadline <= time.monotonic():
             self._ledger.let_go(delivery)
+        elif self._settings.eager and item.HasField("succeeded") and not self._drain.is_set():
+            self._reporting.report_and_ask(delivery, item)
         else:
+            self._ledger.free_slot(delivery)
             self._reporting.report(delivery, item)
 
     # Called in the renewal thread or in gRPC's.
@@ -165,7 +181,7 @@ class Serving:
 
     def _on_renewed(self, delivery: Delivery) -> None:
         ran_for = time.monotonic() - delivery.started_at
-        if not delivery.acknowledged and ran_for >= self._settings.acknowledge_after.total_seconds():
+        if delivery.entry is not None and ran_for >= self._acknowledge_after:
             self._on_loop(lambda: self._ledger.acknowledge(delivery))
 
     def _on_loop(self, call: Callable[[], None]) -> None:

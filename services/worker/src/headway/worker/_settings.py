@@ -44,6 +44,11 @@ class WorkerSettings(CoordinatorAddress, RedisSettings, ProcessSettings):
         minimum=0,
         meaning="How long a handler runs before its message is acknowledged and the lease alone protects it.",
     )
+    eager: bool = setting(
+        "HEADWAY_WORKER_EAGER",
+        default=True,
+        meaning="Whether the answer to a success may hand the worker a next task of the same run, past the queue.",
+    )
     call_timeout: timedelta = setting(
         "HEADWAY_WORKER_CALL_TIMEOUT",
         default=timedelta(seconds=10),

@@ -19,10 +19,11 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 
 from headway.runtime.queues import GROUP, queue_name_of, stream_of
-from headway.worker._delivery import Message
+from headway.worker._delivery import Entry, Message
 
 Answer = TypeVar("Answer")
 
+_READ = ("XREADGROUP", "GROUP", GROUP)
 _BLOCK = 2.0
 _SHORT_BLOCK = 0.2
 _MOST_SWEEPS = 100
@@ -34,7 +35,6 @@ _MOST_TEXT = 1000
 _MOST_ATTEMPT = 2**63 - 1
 _MOST_DIGITS = len(str(_MOST_ATTEMPT))
 
-_Entry = tuple[str, bytes]
 _Item = tuple[bytes, dict[bytes, bytes] | None]
 
 
@@ -45,11 +45,11 @@ class QueueUnreachable(Exception):
 class MalformedMessage(Exception):
     """An entry that is no dispatch message. It is acknowledged and dropped: nobody could ever run it."""
 
-    def __init__(self, stream: str, message_id: bytes, fault: str) -> None:
+    def __init__(self, entry: Entry, fault: str) -> None:
         """Name the entry and its fault."""
+        stream, message_id = entry
         super().__init__(f"entry {message_id.decode()} of {stream}: {fault}")
-        self.stream = stream
-        self.message_id = message_id
+        self.entry = entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ class Streams:
         self._turn = 0
         self._claim_at = 0.0
         self._lost_answer = False
-        self._held: set[_Entry] = set()
-        self._left: set[_Entry] = set()
+        self._held: set[Entry] = set()
+        self._left: set[Entry] = set()
 
     async def prepare(self) -> None:
         """Make the streams and this consumer's group of each, unless they are there.
@@ -126,9 +126,8 @@ class Streams:
         """
         return await self._try(self._read(free))
 
-    def let_go(self, message: Message) -> None:
-        """Forget a message without acknowledging it: it is taken over later, by this consumer or another."""
-        entry = (message.stream, message.message_id)
+    def let_go(self, entry: Entry) -> None:
+        """Forget an entry without acknowledging it: it is taken over later, by this consumer or another."""
         self._held.discard(entry)
         self._left.add(entry)
 
@@ -140,11 +139,8 @@ class Streams:
         """
         return await self._try(self._cut_off(most))
 
-    async def acknowledge(self, entries: Sequence[_Entry]) -> None:
+    async def acknowledge(self, entries: Sequence[Entry]) -> None:
         """Acknowledge and delete entries, all in one pipeline.
-
-        Args:
-            entries: Stream and message id of each.
 
         Raises:
             QueueUnreachable: Redis did not answer, or refused.
@@ -200,13 +196,23 @@ class Streams:
             if entries.messages or entries.malformed:
                 return entries
         streams, count, block = self._share(free)
-        block = min(block, max(0.0, self._claim_at - now))
-        answer = await self._command(
-            # BLOCK 0 would wait for ever.
-            *("XREADGROUP", "GROUP", GROUP, self._owner, "COUNT", count, "BLOCK", max(1, int(block * 1000))),
-            *("STREAMS", *streams, *(">" for _ in streams)),
-        )
-        return self._take(answer, free)
+        # BLOCK 0 would wait for ever.
+        block_ms = max(1, int(min(block, self._claim_at - now) * 1000))
+        keys = ("STREAMS", *streams, *(">" for _ in streams))
+        # Two commands in one: a blocked read is handed the first of many messages that are written together, and Redis
+        # goes on with the second command once all are there.
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            pipeline.execute_command(*_READ, self._owner, "COUNT", 1, "BLOCK", block_ms, *keys)
+            if count > 1:
+                pipeline.execute_command(*_READ, self._owner, "COUNT", count - 1, *keys)
+            answers = cast("list[object]", await pipeline.execute(raise_on_error=False))
+        for answer in answers:
+            if isinstance(answer, RedisError):  # what the other one brought is read again, as cut off
+                raise answer
+        entries = Entries()
+        for answer in answers:
+            self._take(answer, free, into=entries)
+        return entries
 
     def _share(self, free: int) -> tuple[list[str], int, float]:
         """Say which streams to read, how many of each, and for how long to wait.
@@ -225,19 +231,18 @@ class Streams:
         # What was let go is not cut off: it waits for its idle time to pass.
         known = self._held | self._left
         answer = await self._command(
-            *("XREADGROUP", "GROUP", GROUP, self._owner, "COUNT", most + len(known)),
+            *(*_READ, self._owner, "COUNT", most + len(known)),
             *("STREAMS", *self._streams, *("0" for _ in self._streams)),
         )
-        return self._take(answer, most, known)
+        return self._take(answer, most, known, into=Entries())
 
-    def _take(self, answer: object, most: int, known: AbstractSet[_Entry] = frozenset()) -> Entries:
-        entries = Entries()
+    def _take(self, answer: object, most: int, known: AbstractSet[Entry] = frozenset(), *, into: Entries) -> Entries:
         for stream, items in cast("list[tuple[bytes, list[_Item]]]", answer or []):
-            self._take_items(stream.decode(), items, most, known, into=entries)
-        return entries
+            self._take_items(stream.decode(), items, most, known, into=into)
+        return into
 
     def _take_items(
-        self, stream: str, items: list[_Item], most: int, known: AbstractSet[_Entry], *, into: Entries
+        self, stream: str, items: list[_Item], most: int, known: AbstractSet[Entry], *, into: Entries
     ) -> None:
         """Parse; leave out what is known already, and what there is no slot for."""
         for message_id, fields in items:
@@ -249,7 +254,7 @@ class Streams:
             self._held.add(entry)
             self._left.discard(entry)
             try:
-                into.messages.append(_parse(stream, message_id, fields))
+                into.messages.append(_parse(entry, fields))
             except MalformedMessage as fault:
                 into.malformed.append(fault)
 
@@ -273,7 +278,7 @@ class Streams:
         self._streams = self._streams[1:] + self._streams[:1]
         return entries
 
-    async def _acknowledge(self, entries: Sequence[_Entry]) -> None:
+    async def _acknowledge(self, entries: Sequence[Entry]) -> None:
         by_stream: defaultdict[str, list[bytes]] = defaultdict(list)
         for stream, message_id in entries:
             by_stream[stream].append(message_id)
@@ -292,7 +297,7 @@ class Streams:
                 await self._command("XGROUP", "DELCONSUMER", stream, GROUP, self._owner)
 
 
-def _parse(stream: str, message_id: bytes, fields: dict[bytes, bytes]) -> Message:
+def _parse(entry: Entry, fields: dict[bytes, bytes]) -> Message:
     """Check every field here: whatever does not fit the contract's types would break the whole call that carries it.
 
     Raises:
@@ -300,14 +305,13 @@ def _parse(stream: str, message_id: bytes, fields: dict[bytes, bytes]) -> Messag
     """
     try:
         return Message(
-            stream=stream,
-            message_id=message_id,
+            entry=entry,
             task_id=_text(fields, b"task_id", least=1),
             attempt=_attempt(fields.get(b"attempt", b"")),
             trace=_text(fields, b"trace", least=0),
         )
     except ValueError as fault:
-        raise MalformedMessage(stream, message_id, str(fault)) from None
+        raise MalformedMessage(entry, str(fault)) from None
 
 
 def _text(fields: dict[bytes, bytes], name: bytes, *, least: int) -> str:
@@ -324,7 +328,7 @@ def _text(fields: dict[bytes, bytes], name: bytes, *, least: int) -> str:
 
 def _attempt(value: bytes) -> int:
     # isdigit: int() would take signs, spaces and underscores too.
-    if not value.isdigit() or len(value) > _MOST_DIGITS or not 1 <= int(value) <= _MOST_ATTEMPT:
-        message = f"attempt is {value[: _MOST_DIGITS + 1]!r}; it must be a whole number from 1 to {_MOST_ATTEMPT}"
-        raise ValueError(message)
-    return int(value)
+    if value.isdigit() and len(value) <= _MOST_DIGITS and 1 <= (attempt := int(value)) <= _MOST_ATTEMPT:
+        return attempt
+    message = f"attempt is {value[: _MOST_DIGITS + 1]!r}; it must be a whole number from 1 to {_MOST_ATTEMPT}"
+    raise ValueError(message)

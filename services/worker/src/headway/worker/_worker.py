@@ -145,4 +145,4 @@ async def _health(settings: WorkerSettings) -> AsyncGenerator[None]:
 
 def _owner() -> str:
     """Identity of one start: host and process for people, the rest to be unique."""
-    return f"{socket.gethostname()[:_LONGEST_HOST]}-{os.getpid()}-{uuid.uuid4().hex}"  # noqa: TID251  made here, at the edge
+    return f"{socket.gethostname()[:_LONGEST_HOST]}-{os.getpid()}-{uuid.uuid4().hex[:16]}"  # noqa: TID251  made here, at the edge

@@ -1,7 +1,8 @@
 """What must change: orders, in the imperative, in the order in which they are to be carried out.
 
 They are recorded with their event; the projector alone carries them out on rows, and the shell saves what it wrote.
-A record names its fields by their order: a new field goes to the end, with a default.
+A record names an action by its tag and the fields by their order: a tag is never given to another action, and a new
+field goes to the end, with a default.
 """
 
 from datetime import datetime
@@ -15,11 +16,11 @@ from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.rows import PayloadKey
 
 
-class Order(Struct, frozen=True, kw_only=True, array_like=True, tag=True, gc=False):
+class Order(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """What all actions are."""
 
 
-class CreateRun(Order, frozen=True, gc=False):
+class CreateRun(Order, frozen=True, gc=False, tag=1):
     """Insert the run, pending."""
 
     namespace: str
@@ -29,24 +30,24 @@ class CreateRun(Order, frozen=True, gc=False):
     trace: str
 
 
-class StartRun(Order, frozen=True, gc=False):
+class StartRun(Order, frozen=True, gc=False, tag=2):
     """pending -> running."""
 
 
-class MarkRun(Order, frozen=True, gc=False):
+class MarkRun(Order, frozen=True, gc=False, tag=3):
     """Raise a flag of a running run, or set the finish node that ran."""
 
     flag: str  # "cancelling" | "failing" | "expired" | "finish_path"
     path: str | None = None
 
 
-class SetVariables(Order, frozen=True, gc=False):
+class SetVariables(Order, frozen=True, gc=False, tag=4):
     """Merge values into the run's variables."""
 
     values: dict[str, Any]
 
 
-class FinishRun(Order, frozen=True, gc=False):
+class FinishRun(Order, frozen=True, gc=False, tag=5):
     """running -> final; every timer of the run goes with it."""
 
     state: RunState
@@ -55,7 +56,7 @@ class FinishRun(Order, frozen=True, gc=False):
     output_attempt: int | None
 
 
-class ReopenRun(Order, frozen=True, gc=False):
+class ReopenRun(Order, frozen=True, gc=False, tag=6):
     """final -> running, epoch + 1, all flags down. For the history: what starts, what is reset, what is kept."""
 
     opening: str
@@ -64,7 +65,7 @@ class ReopenRun(Order, frozen=True, gc=False):
     kept: tuple[str, ...]
 
 
-class StorePayload(Order, frozen=True, gc=False):
+class StorePayload(Order, frozen=True, gc=False, tag=7):
     """Insert a payload. Recorded by its size."""
 
     path: str
@@ -73,7 +74,7 @@ class StorePayload(Order, frozen=True, gc=False):
     data: Document
 
 
-class CreateTask(Order, frozen=True, gc=False):
+class CreateTask(Order, frozen=True, gc=False, tag=8):
     """Insert a task, pending."""
 
     path: str
@@ -83,7 +84,7 @@ class CreateTask(Order, frozen=True, gc=False):
     attempt_timeout_ms: int | None
 
 
-class SetInput(Order, frozen=True, gc=False):
+class SetInput(Order, frozen=True, gc=False, tag=9):
     """Point a pending task at its input. `generation`: of its idempotency key from now on."""
 
     path: str
@@ -91,7 +92,7 @@ class SetInput(Order, frozen=True, gc=False):
     generation: int
 
 
-class DispatchTask(Order, frozen=True, gc=False):
+class DispatchTask(Order, frozen=True, gc=False, tag=10):
     """Make the task ready by the transition `via` (None: it is ready already) and write its outbox row."""
 
     path: str
@@ -99,14 +100,14 @@ class DispatchTask(Order, frozen=True, gc=False):
     via: str | None
 
 
-class AwaitTask(Order, frozen=True, gc=False):
+class AwaitTask(Order, frozen=True, gc=False, tag=11):
     """pending -> waiting."""
 
     path: str
     due_at: datetime | None
 
 
-class ClaimTask(Order, frozen=True, gc=False):
+class ClaimTask(Order, frozen=True, gc=False, tag=12):
     """Record the lease under which what follows happened (the live row shows it already).
 
     Attributes:
@@ -120,7 +121,7 @@ class ClaimTask(Order, frozen=True, gc=False):
     started_at: datetime | None
 
 
-class CompleteTask(Order, frozen=True, gc=False):
+class CompleteTask(Order, frozen=True, gc=False, tag=13):
     """-> succeeded by `via`. Its output, if any, was stored before."""
 
     path: str
@@ -129,7 +130,7 @@ class CompleteTask(Order, frozen=True, gc=False):
     reported: bool
 
 
-class FailTask(Order, frozen=True, gc=False):
+class FailTask(Order, frozen=True, gc=False, tag=14):
     """-> failed by `via`. `disposition` None: ScheduleRetry follows."""
 
     path: str
@@ -140,33 +141,33 @@ class FailTask(Order, frozen=True, gc=False):
     reported: bool
 
 
-class CountFailure(Order, frozen=True, gc=False):
+class CountFailure(Order, frozen=True, gc=False, tag=15):
     """A failure that was tolerated is not any more."""
 
     path: str
 
 
-class ExcuseFailure(Order, frozen=True, gc=False):
+class ExcuseFailure(Order, frozen=True, gc=False, tag=16):
     """A failure that counted is tolerated again: the join that it kept from firing is decided anew."""
 
     path: str
 
 
-class ScheduleRetry(Order, frozen=True, gc=False):
+class ScheduleRetry(Order, frozen=True, gc=False, tag=17):
     """failed -> retrying, attempt + 1."""
 
     path: str
     due_at: datetime
 
 
-class ReapLease(Order, frozen=True, gc=False):
+class ReapLease(Order, frozen=True, gc=False, tag=18):
     """running -> ready, attempt + 1. outcome: "lost" (counted) or "released"."""
 
     path: str
     outcome: str
 
 
-class CancelTask(Order, frozen=True, gc=False):
+class CancelTask(Order, frozen=True, gc=False, tag=19):
     """-> cancelled, from whatever open state it is in."""
 
     path: str
@@ -174,14 +175,14 @@ class CancelTask(Order, frozen=True, gc=False):
     reported: bool
 
 
-class RedoTask(Order, frozen=True, gc=False):
+class RedoTask(Order, frozen=True, gc=False, tag=20):
     """settled -> pending, attempt + 1, in a run that was reopened."""
 
     path: str
     generation: int
 
 
-class ScheduleTimer(Order, frozen=True, gc=False):
+class ScheduleTimer(Order, frozen=True, gc=False, tag=21):
     """Insert a timer, or move it."""
 
     path: str
@@ -190,7 +191,7 @@ class ScheduleTimer(Order, frozen=True, gc=False):
     due_at: datetime
 
 
-class CancelTimer(Order, frozen=True, gc=False):
+class CancelTimer(Order, frozen=True, gc=False, tag=22):
     """Delete a timer; it may be gone already."""
 
     path: str
@@ -198,7 +199,7 @@ class CancelTimer(Order, frozen=True, gc=False):
     attempt: int
 
 
-class SetToken(Order, frozen=True, gc=False):
+class SetToken(Order, frozen=True, gc=False, tag=23):
     """An edge's token reached a node with several incoming edges."""
 
     path: str
@@ -208,21 +209,21 @@ class SetToken(Order, frozen=True, gc=False):
     names: tuple[tuple[str, int | None], ...]
 
 
-class EraseTokens(Order, frozen=True, gc=False):
+class EraseTokens(Order, frozen=True, gc=False, tag=24):
     """Take tokens back: their sources are redone."""
 
     path: str
     slots: tuple[int, ...]
 
 
-class BufferSignal(Order, frozen=True, gc=False):
+class BufferSignal(Order, frozen=True, gc=False, tag=25):
     """Insert a signal under the event's sequence number."""
 
     name: str
     payload: Document
 
 
-class TakeSignal(Order, frozen=True, gc=False):
+class TakeSignal(Order, frozen=True, gc=False, tag=26):
     """A wait consumes a signal."""
 
     seq: int

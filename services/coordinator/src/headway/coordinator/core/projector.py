@@ -110,6 +110,7 @@ class Projector:
         self._enter(row, TaskState(arrow.target))
         if arrow.ends_lease:
             row.lease_owner = row.lease_expires_at = row.grant_key = row.attempt_expires_at = None
+            row.eager_grants = 0
 
     def _enter(self, row: TaskRow, state: TaskState) -> None:
         run = self.draft.write_run()
@@ -248,7 +249,6 @@ class Projector:
         )
         row.attempt += 1
         row.owner = row.leased_at = None
-        row.eager_grants = 0
         row.reported = False
 
     # --- what hangs on them

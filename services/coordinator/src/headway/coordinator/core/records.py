@@ -1,6 +1,6 @@
 """Events and actions as they are recorded in a run's history, and back.
 
-Recorded by position, to be small: `[<field>, …]` for an event, and `["<Action>", <field>, …]` for each action;
+Recorded by position, to be small: `[<field>, …]` for an event, and `[<tag>, <field>, …]` for each action;
 `readable` gives them their names back. Payloads are recorded by their size only: they are rows of `outputs` and
 `signals`. A record carries events.FORMAT; older ones are upgraded here.
 """

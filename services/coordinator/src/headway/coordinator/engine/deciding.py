@@ -4,6 +4,7 @@ The loop in short:
 
     lock the batch's runs in order, skipping those locked elsewhere; take the clock
     load what `wants` names; until all are decided: decide, load what is needed, decide again
+    lease what the reporters themselves may go on with
     save everything set-wise; wake the relays; commit
 """
 
@@ -13,7 +14,6 @@ from datetime import datetime
 from functools import partial
 from uuid import UUID
 
-import asyncpg
 import orjson
 
 from headway.coordinator import clock
@@ -21,7 +21,7 @@ from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.decide import Decision, Need, decide, wants
 from headway.coordinator.core.events import LeaseExpired, RunEvent, RunStarted
 from headway.coordinator.core.graph import Graph
-from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.machines import IllegalTransition, TaskState
 from headway.coordinator.core.records import encode_actions, encode_event
 from headway.coordinator.core.refusals import Refusal
 from headway.coordinator.core.state import Draft, Key, Missing, State
@@ -33,12 +33,12 @@ from headway.coordinator.engine.submissions import Fire, Report, ReportSucceeded
 from headway.coordinator.store.changes import EventRecord, Saving
 from headway.coordinator.store.errors import translated
 from headway.coordinator.store.loading import Found, Held, load, lock_steps, read_steps
-from headway.coordinator.store.pool import Connection, Pool
+from headway.coordinator.store.pool import Connection, Seats
 from headway.coordinator.store.saving import StaleReport, save, save_stale_reports, save_straight
 from headway.coordinator.store.timers import delete_timers, due_timers, find_requests
 
-EVEN = 0.5  # of luck: below it, trying to go straight costs more than it saves
-MEMORY = 0.1  # share of the latest batch in it
+WORTH_IT = 0.4  # of luck: below it, trying to go straight costs more than it saves
+MEMORY, IN_VAIN = 0.1, 0.5  # share in it of a batch that could or could not have, and of one that tried in vain
 
 Tickets = Sequence[Ticket[Submission]]
 
@@ -46,17 +46,17 @@ Tickets = Sequence[Ticket[Submission]]
 class Decisions:
     """Commits batches of submissions for one bucket."""
 
-    def __init__(self, bucket: int, pool: Pool, plans: Plans, committed: Callable[[Iterable[UUID]], None]) -> None:
+    def __init__(self, bucket: int, seats: Seats, plans: Plans, committed: Callable[[Iterable[UUID]], None]) -> None:
         """Serve a bucket.
 
         Args:
             bucket: of all runs that come here.
-            pool: of connections.
+            seats: of connections.
             plans: shared by all lanes.
             committed: told which runs have new events, after each commit.
         """
         self._bucket = bucket
-        self._pool = pool
+        self._seat = seats.seat()
         self._plans = plans
         self._committed = committed
         self._luck = 1.0  # how often, lately, batches went straight, or could have
@@ -65,13 +65,15 @@ class Decisions:
         """Decide a batch in one transaction; nothing is answered before it has committed."""
         may_go_straight = all(ticket.item.goes_straight and not ticket.waits for ticket in tickets)
         with translated():
-            async with self._pool.acquire() as connection:
-                batch = await self._go_straight(connection, tickets) if may_go_straight and self._luck > EVEN else None
+            async with self._seat as connection:
+                is_tried = may_go_straight and self._luck > WORTH_IT
+                batch = await self._go_straight(connection, tickets) if is_tried else None
                 if batch is None:
                     batch = _Batch(self._bucket, self._plans, tickets)
                     async with connection.transaction():
                         was_straight = await batch.decide(connection)
-                    self._learn(well=may_go_straight and was_straight)
+                    could_have = may_go_straight and was_straight and not is_tried
+                    self._luck += (could_have - self._luck) * (IN_VAIN if is_tried else MEMORY)
         batch.after_commit()
         self._committed(batch.changed_runs())
         return batch.result
@@ -81,14 +83,9 @@ class Decisions:
         batch = _Batch(self._bucket, self._plans, tickets)
         try:
             is_written = await batch.decide_straight(connection)
-        except asyncpg.UniqueViolationError:  # somebody else started one of the runs
+        except (IllegalTransition, LookupError):  # rows of two instants do not fit together; or they are wrong
             is_written = False
-        if not is_written:
-            self._learn(well=False)
         return batch if is_written else None
-
-    def _learn(self, *, well: bool) -> None:
-        self._luck += ((1.0 if well else 0.0) - self._luck) * MEMORY
 
 
 class _Batch:

@@ -52,6 +52,7 @@ class Definitions:
         """Use an engine's pool and its cache of plans, and a lane of its own for look-ups."""
         self._pool = engine.pool
         self._plans = engine.plans
+        self._seat = engine.seat()
         self._lookups: Lane[VersionKey] = Lane("look-ups", self._look_up, group=lambda key: key, stride=STRIDE)
         engine.serve(self._lookups)
 
@@ -154,7 +155,7 @@ class Definitions:
         workflows = {key[:2] for key in keys if not key[2]}
         chosen: dict[VersionKey, Chosen] = {}
         with translated():
-            async with self._pool.acquire() as connection:
+            async with self._seat as connection:
                 deployed = await find_deployed(connection, workflows) if workflows else {}
                 for key in keys:
                     chosen[key] = await self._choose(connection, key, key[2] or deployed.get(key[:2], 0))

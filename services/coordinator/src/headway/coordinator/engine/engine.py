@@ -20,7 +20,7 @@ from headway.coordinator.engine.plans import Plans
 from headway.coordinator.engine.submissions import Submission
 from headway.coordinator.ids import MAX_BUCKETS, bucket_of, run_id_in
 from headway.coordinator.store.errors import StoreConflict, StoreUnavailable, translated
-from headway.coordinator.store.pool import Pool
+from headway.coordinator.store.pool import Pool, Seat, Seats
 from headway.coordinator.store.saving import save_dispatches
 from headway.coordinator.store.statements import SQL
 
@@ -68,6 +68,7 @@ class Engine:
     def __init__(self, pool: Pool) -> None:
         """Serve with a pool of connections."""
         self.pool = pool
+        self._seats = Seats(pool)
         self.plans = Plans()
         self.watchers = Watchers()
         self.run_buckets = 1
@@ -92,6 +93,7 @@ class Engine:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        await self._seats.close()
 
     @property
     def backlog(self) -> int:
@@ -134,6 +136,10 @@ class Engine:
     def run_id_of(self, request_id: UUID) -> UUID:
         """The id of the run that a request starts: the same for the same request."""
         return run_id_in((request_id.int & 0xFFFFFFFF) % self.run_buckets, request_id)
+
+    def seat(self) -> Seat:
+        """A connection for a lane of one's own."""
+        return self._seats.seat()
 
     def serve(self, lane: Lane[Any]) -> None:
         """Run a lane until the engine stops."""
@@ -257,16 +263,16 @@ class Engine:
             self._buckets.update(await self._used_buckets(None))
 
     def _decision_lane(self, bucket: int) -> Lane[Submission]:
-        decisions = Decisions(bucket, self.pool, self.plans, self.watchers.tell)
+        decisions = Decisions(bucket, self._seats, self.plans, self.watchers.tell)
         return Lane(
             f"decisions-{bucket}", decisions.commit, group=lambda item: item.run_id, size=lambda item: item.size
         )
 
     def _lease_lane(self, bucket: int) -> Lane[LeaseAsk]:
-        return Lane(f"leases-{bucket}", Leases(bucket, self.pool).commit, group=lambda item: item.run_id)
+        return Lane(f"leases-{bucket}", Leases(bucket, self._seats).commit, group=lambda item: item.run_id)
 
     def _renewal_lane(self, bucket: int) -> Lane[RenewAsk]:
-        return Lane(f"renewals-{bucket}", Renewals(bucket, self.pool).commit, group=lambda item: item.run_id)
+        return Lane(f"renewals-{bucket}", Renewals(bucket, self._seats).commit, group=lambda item: item.run_id)
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(work, name=name)

@@ -41,11 +41,11 @@ class Call:
 
     __slots__ = ("_missing", "done", "results")
 
-    def __init__(self, size: int, done: "asyncio.Future[list[Any]]") -> None:
+    def __init__(self, size: int) -> None:
         """Expect `size` results."""
         self.results: list[Any] = [None] * size
         self._missing = size
-        self.done = done
+        self.done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
 
     def settle(self, index: int, result: object) -> None:
         """Take one result, or the exception that stands for it."""
@@ -100,7 +100,7 @@ class Lane(Generic[Item]):
         size: Callable[[Item], int] = lambda _item: 0,
         stride: float = 0.0,
     ) -> None:
-        """Make a lane, on the loop that runs; `run` starts it.
+        """Make a lane; `run` starts it.
 
         Args:
             name: for logs.
@@ -115,7 +115,6 @@ class Lane(Generic[Item]):
         self._group = group
         self.size = size
         self._stride = stride
-        self._loop = asyncio.get_running_loop()
         self._bytes = 0  # of what has queued
         self._queue: deque[Ticket[Item]] = deque()
         self._new: deque[Ticket[Item]] = deque()
@@ -138,7 +137,7 @@ class Lane(Generic[Item]):
         Raises:
             Overloaded: too many wait; nothing was queued.
         """
-        call = Call(len(items), self._loop.create_future())
+        call = Call(len(items))
         measure = self.size
         tickets = [Ticket(item, call, index, measure(item)) for index, item in enumerate(items)]
         size = sum([ticket.size for ticket in tickets])

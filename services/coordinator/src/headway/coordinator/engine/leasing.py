@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import TypeAlias, TypeVar
 from uuid import UUID
 
-import asyncpg
 from msgspec import Struct
 
 from headway.coordinator.core.admission import Answer, lease_answer, renew_answer
@@ -22,7 +21,7 @@ from headway.coordinator.engine.lanes import Committed, Ticket
 from headway.coordinator.ids import idempotency_key, run_id_text, task_id
 from headway.coordinator.store import leasing as store
 from headway.coordinator.store.errors import translated
-from headway.coordinator.store.pool import Pool
+from headway.coordinator.store.pool import Seats
 
 INPUT_BYTES = 8 << 20  # of inputs that are read for one batch
 
@@ -78,10 +77,10 @@ Tickets: TypeAlias = Sequence[Ticket[Ask]]
 class Leases:
     """Commits batches of lease requests for one bucket."""
 
-    def __init__(self, bucket: int, pool: Pool) -> None:
+    def __init__(self, bucket: int, seats: Seats) -> None:
         """Serve a bucket."""
         self._bucket = bucket
-        self._pool = pool
+        self._seat = seats.seat()
 
     async def commit(self, tickets: Tickets[LeaseAsk]) -> Committed[LeaseAsk]:
         """Grant what can be granted."""
@@ -89,7 +88,7 @@ class Leases:
         spans: list[telemetry.OpenSpan] | None = [] if telemetry.is_tracing() else None
         result: Committed[LeaseAsk] = Committed()
         with translated():
-            async with self._pool.acquire() as connection:
+            async with self._seat as connection:
                 asks = [ticket.item for ticket in first]
                 granted = await store.grant(connection, self._bucket, asks, INPUT_BYTES)
                 for place, ticket in enumerate(first):
@@ -115,17 +114,17 @@ class Leases:
 class Renewals:
     """Commits batches of renewals for one bucket."""
 
-    def __init__(self, bucket: int, pool: Pool) -> None:
+    def __init__(self, bucket: int, seats: Seats) -> None:
         """Serve a bucket."""
         self._bucket = bucket
-        self._pool = pool
+        self._seat = seats.seat()
 
     async def commit(self, tickets: Tickets[RenewAsk]) -> Committed[RenewAsk]:
         """Prolong what is still held."""
         first, others = _firsts(tickets, lambda ask: (ask.run_id, ask.path, ask.attempt, ask.owner))
         result: Committed[RenewAsk] = Committed()
         with translated():
-            async with self._pool.acquire() as connection:
+            async with self._seat as connection:
                 renewed = await store.renew(connection, self._bucket, [ticket.item for ticket in first])
                 for place, ticket in enumerate(first):
                     if (record := renewed.get(place)) is None:
@@ -154,7 +153,7 @@ def _firsts(tickets: Tickets[Ask], key: Callable[[Ask], Hashable]) -> tuple[list
     return first, others
 
 
-def _judged_lease(ask: LeaseAsk, record: asyncpg.Record | None, spans: list[telemetry.OpenSpan] | None) -> object:
+def _judged_lease(ask: LeaseAsk, record: store.Record | None, spans: list[telemetry.OpenSpan] | None) -> object:
     if record is None:
         return ask.missing()
     if (task := store.leased_row(record)) is None:
@@ -167,7 +166,7 @@ def _judged_lease(ask: LeaseAsk, record: asyncpg.Record | None, spans: list[tele
     return Answer.BUSY
 
 
-def _judged_renewal(ask: RenewAsk, record: asyncpg.Record | None) -> object:
+def _judged_renewal(ask: RenewAsk, record: store.Record | None) -> object:
     if record is None:
         return ask.missing()
     if (task := store.leased_row(record)) is None:
@@ -176,7 +175,7 @@ def _judged_renewal(ask: RenewAsk, record: asyncpg.Record | None) -> object:
     return Answer.BUSY if answer is Answer.RENEWED else answer
 
 
-def _granted(ask: LeaseAsk, record: asyncpg.Record, spans: list[telemetry.OpenSpan] | None) -> Granted:
+def _granted(ask: LeaseAsk, record: store.Record, spans: list[telemetry.OpenSpan] | None) -> Granted:
     run_id = run_id_text(ask.run_id)
     trace: str = ask.trace or record["trace"]
     if spans is not None:

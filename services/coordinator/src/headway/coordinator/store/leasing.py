@@ -1,7 +1,7 @@
 """Lease and Renew: each is one statement that never waits and commits by itself, and a look at what it left alone."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 from uuid import UUID
 
 import asyncpg
@@ -12,7 +12,8 @@ from headway.coordinator.core.machines import FINAL_RUN_STATES, TaskState
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
 
-Found: TypeAlias = dict[int, asyncpg.Record]
+Record: TypeAlias = asyncpg.Record
+Found: TypeAlias = dict[int, Record]
 """Rows by the place, from 0, of what was asked for; not everything need have one."""
 
 
@@ -114,7 +115,7 @@ async def look_at_renewals(connection: Connection, bucket: int, renewals: Sequen
     return _by_place(records)
 
 
-def gate(record: asyncpg.Record) -> RunGate:
+def gate(record: Record) -> RunGate:
     """What a look tells of a task's run."""
     return RunGate(
         is_final=record["run_state"] in FINAL_RUN_STATES,
@@ -123,12 +124,12 @@ def gate(record: asyncpg.Record) -> RunGate:
     )
 
 
-def leased_row(record: asyncpg.Record) -> LeasedRow | None:
+def leased_row(record: Record) -> LeasedRow | None:
     """What a look tells of a task; None: its row is locked elsewhere."""
     if record["state"] is None:
         return None
     return LeasedRow(TaskState(record["state"]), record["attempt"], record["lease_owner"], record["grant_key"])
 
 
-def _by_place(records: Sequence[Any]) -> Found:
+def _by_place(records: Sequence[Record]) -> Found:
     return {record["n"] - 1: record for record in records}

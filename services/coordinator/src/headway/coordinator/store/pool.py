@@ -53,3 +53,61 @@ async def open_pool(database_url: str, *, size: int) -> Pool:
 
 async def _leave_as_it_is(_connection: Connection) -> None:
     """No transaction changes a session's settings, so there is nothing to reset between two of them."""
+
+
+class Seats:
+    """Connections that lanes keep between their transactions: taking one from a pool costs more than a statement."""
+
+    def __init__(self, pool: Pool) -> None:
+        """Keep at most half of the pool: the rest is for all others."""
+        self._pool = pool
+        self._most = pool.get_max_size() // 2
+        self._kept: list[Seat] = []
+
+    def seat(self) -> "Seat":
+        """A lane's connection; when half of the pool is kept already, one from the pool each time."""
+        seat = Seat(self._pool, keeps=len(self._kept) < self._most)
+        if seat.keeps:
+            self._kept.append(seat)
+        return seat
+
+    async def close(self) -> None:
+        """Give all of them back; no lane may be at work any more."""
+        for seat in self._kept:
+            await seat.give_back()
+
+
+class Seat:
+    """A connection for one transaction after the other: `async with seat as connection`."""
+
+    def __init__(self, pool: Pool, *, keeps: bool) -> None:
+        """Take none yet."""
+        self._pool = pool
+        self.keeps = keeps
+        self._connection: PoolConnectionProxy[asyncpg.Record] | None = None
+
+    async def __aenter__(self) -> Connection:
+        """The connection; a new one when the last was lost."""
+        if self._connection is not None and _is_lost(self._connection):
+            await self.give_back()
+        if self._connection is None:
+            self._connection = await self._pool.acquire()
+        return self._connection
+
+    async def __aexit__(self, *_: object) -> None:
+        """Keep it, or give it back."""
+        if not self.keeps:
+            await self.give_back()
+
+    async def give_back(self) -> None:
+        """Let others have the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await self._pool.release(connection)
+
+
+def _is_lost(connection: "PoolConnectionProxy[asyncpg.Record]") -> bool:
+    try:
+        return connection.is_closed()
+    except asyncpg.InterfaceError:  # it broke, and the pool has taken it back
+        return True

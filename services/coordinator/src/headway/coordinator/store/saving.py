@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import orjson
 
 from headway.coordinator.core.events import FORMAT
@@ -63,7 +64,10 @@ async def save_straight(connection: Connection, bucket: int, batch: Iterable[Sav
     for saving in batch:
         if saving.events and (_has_sides(saving) or not steps.take(saving)):
             return False
-    return await steps.save(connection, bucket)
+    try:
+        return await steps.save(connection, bucket)
+    except asyncpg.UniqueViolationError:  # somebody else started one of the runs
+        return False
 
 
 def _has_sides(saving: Saving) -> bool:

@@ -34,16 +34,16 @@ _AS_NEW = (RunState.RUNNING, 1, {}, False, False, False, None, 0, None, None, No
 _RUN_KEPT = attrgetter("epoch", "vars", "cancelling", "failing", "expired", "unhandled_tasks", "error")
 _TASK_KEPT = attrgetter(
     "attempt", "generation", "tries", "losses", "input", "failure_class", "error", "disposition", "handled_by", "cause",
-    "ready_at", "started_at", "owner", "leased_at", "eager_grants", "sweep_at",
+    "ready_at", "started_at", "owner", "leased_at", "sweep_at",
 )  # fmt: skip
-_LEASE = attrgetter("due_at", "lease_owner", "lease_expires_at", "grant_key", "attempt_expires_at")
-_NO_LEASE = (None, None, None, None, None)
+_LEASE = attrgetter("due_at", "lease_owner", "lease_expires_at", "grant_key", "eager_grants", "attempt_expires_at")
+_NO_LEASE = (None, None, None, None, 0, None)
 _NEW_TASK = attrgetter(
     "attempt", "generation", "tries", "losses", "failure_class", "error", "disposition", "handled_by", "cause",
 )  # fmt: skip
 _AS_NEW_TASK = (1, 1, 0, 0, None, None, None, None, None)
-_UNTOUCHED = attrgetter("started_at", "owner", "leased_at", "eager_grants")
-_NEVER_LEASED = (None, None, None, 0)
+_UNTOUCHED = attrgetter("started_at", "owner", "leased_at")
+_NEVER_LEASED = (None, None, None)
 
 
 class Steps:

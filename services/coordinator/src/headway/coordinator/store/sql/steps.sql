@@ -90,8 +90,8 @@ WITH held AS MATERIALIZED (
     WHERE (SELECT whole FROM gate)
     ON CONFLICT (bucket, run_id, path) DO UPDATE
     SET state = EXCLUDED.state, output_attempt = EXCLUDED.output_attempt, finished_at = EXCLUDED.finished_at,
-        due_at = NULL, lease_owner = NULL, lease_expires_at = NULL, grant_key = NULL, attempt_expires_at = NULL,
-        reported = true
+        due_at = NULL, lease_owner = NULL, lease_expires_at = NULL, grant_key = NULL, eager_grants = 0,
+        attempt_expires_at = NULL, reported = true
     WHERE t.state = 'running' AND t.attempt = EXCLUDED.attempt
     RETURNING handler
 ), fresh AS (
