@@ -32,12 +32,12 @@ DELETE FROM timers WHERE bucket = $1 AND run_id = ANY ($2::uuid[]);
 SELECT t.run_id, t.path, t.kind, t.attempt
 FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[]) AS x (run_id, path, kind, attempt)
 CROSS JOIN LATERAL (
-    SELECT run_id, path, kind, attempt
+    SELECT run_id, path, kind, attempt, due_at
     FROM timers
     WHERE bucket = $1 AND run_id = x.run_id AND path = x.path AND kind = x.kind AND attempt = x.attempt
-      AND due_at <= $6
     LIMIT 1
-) AS t;
+) AS t
+WHERE t.due_at <= $6;
 
 -- name: sweep_lost
 -- The broker lost everything: READY tasks that wait for a worker, a page behind the last one. The collation is not the
@@ -73,7 +73,7 @@ CROSS JOIN LATERAL (SELECT trace FROM runs WHERE bucket = $1 AND run_id = t.run_
 -- The next sweep without proof comes after twice the time that the task has been waiting; many in one exchange.
 UPDATE tasks
 SET sweep_at = $2::timestamptz + GREATEST($2::timestamptz - ready_at, interval '1 minute')
-WHERE bucket = $1 AND run_id = $3 AND path = $4 AND attempt = $5 AND state = 'ready';
+WHERE bucket = $1 AND run_id = $3 AND path = $4 AND attempt = $5 AND state IS NOT DISTINCT FROM 'ready';
 
 -- name: ready_tasks
 -- How many tasks wait for a worker, per bucket: a gauge, counted up to a limit.

@@ -1,5 +1,5 @@
 -- Statements on `runs`, `run_events`, `requests`, `stale_reports` and `start_keys`. One bucket each, but for reads that
--- list across buckets.
+-- list across buckets. (A namespace is compared so that no index on it is taken for the look-up of one run.)
 
 -- name: wait_for_run
 -- Waits for a lock: for a run that was skipped too often, so that nobody spins.
@@ -97,28 +97,21 @@ FROM runs AS r
 LEFT JOIN outputs AS i ON i.bucket = $1 AND i.run_id = r.run_id AND i.path = '' AND i.attempt = 0 AND i.role = 'input'
 LEFT JOIN outputs AS o ON o.bucket = $1 AND o.run_id = r.run_id AND o.path = r.output_path
                       AND o.attempt = r.output_attempt AND o.role = 'output'
-WHERE r.bucket = $1 AND r.run_id = $2 AND r.namespace = $3;
+WHERE r.bucket = $1 AND r.run_id = $2 AND r.namespace IS NOT DISTINCT FROM $3;
 
 -- name: get_run_state
 -- Where a run stands, and its latest event.
-SELECT state, seq FROM runs WHERE bucket = $1 AND run_id = $2 AND namespace = $3;
+SELECT state, seq FROM runs WHERE bucket = $1 AND run_id = $2 AND namespace IS NOT DISTINCT FROM $3;
 
 -- name: list_runs
 -- A page of runs over all buckets, newest first.
-SELECT r.run_id, r.namespace, r.workflow, r.version, r.state, r.epoch, r.seq, r.key, r.cancelling, r.error,
-       r.created_at, r.finished_at
-FROM buckets AS b
-CROSS JOIN LATERAL (
-    SELECT run_id, namespace, workflow, version, state, epoch, seq, key, cancelling, error, created_at, finished_at
-    FROM runs
-    WHERE bucket = b.bucket AND namespace = $1
-      AND ($2 = '' OR workflow = $2)
-      AND ($3 = '' OR state = $3)
-      AND ($4::timestamptz IS NULL OR (created_at, run_id) < ($4, $5))
-    ORDER BY created_at DESC, run_id DESC
-    LIMIT $6
-) AS r
-ORDER BY r.created_at DESC, r.run_id DESC
+SELECT run_id, namespace, workflow, version, state, epoch, seq, key, cancelling, error, created_at, finished_at
+FROM runs
+WHERE namespace = $1
+  AND ($2 = '' OR workflow = $2)
+  AND ($3 = '' OR state = $3)
+  AND ($4::timestamptz IS NULL OR (created_at, run_id) < ($4, $5))
+ORDER BY created_at DESC, run_id DESC
 LIMIT $6;
 
 -- name: get_events
