@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -12,6 +13,7 @@ import pytest
 from headway.api.definitions.v1 import definitions_pb2
 from headway.api.runs.v1 import runs_pb2
 from headway.client import Client, DeadlinePassed, Patience, Refused, Unreachable, new_request_id
+from headway.client._connection import Outage
 from tests.client.scripted_coordinator import Plain, Refusal, ScriptedCoordinator, Silence
 
 MUTATIONS: list[tuple[str, Callable[[Client], Awaitable[object]], object]] = [
@@ -70,6 +72,27 @@ async def test_a_server_that_asks_for_time_is_asked_again(client: Client, coordi
     coordinator.script("runs.Start", overloaded, runs_pb2.StartResponse(run_id="r1"))
 
     assert (await client.start("w")).run_id == "r1"
+
+
+async def test_the_time_that_a_server_asks_for_is_given_and_little_more(
+    client: Client, coordinator: ScriptedCoordinator
+) -> None:
+    overloaded = Refusal(reason="OVERLOADED", code=grpc.StatusCode.RESOURCE_EXHAUSTED, retry_after=0.4)
+    coordinator.script("runs.Start", *[overloaded] * 2, runs_pb2.StartResponse(run_id="r1"))
+    began = time.monotonic()
+
+    await client.start("w")
+
+    assert 0.8 <= time.monotonic() - began < 2
+
+
+def test_clients_that_were_asked_for_the_same_time_do_not_come_back_at_once() -> None:
+    outages = [Outage(Patience(first_pause=timedelta(milliseconds=1)), "") for _ in range(200)]
+
+    pauses = [outage._jittered(timedelta(seconds=1)) for outage in outages]
+
+    assert 1 <= min(pauses) < 1.05
+    assert 1.2 < max(pauses) < 1.3
 
 
 @pytest.mark.parametrize(

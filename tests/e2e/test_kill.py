@@ -8,6 +8,7 @@ import random
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator
+from itertools import groupby
 from pathlib import Path
 
 import asyncpg
@@ -16,11 +17,26 @@ import redis.asyncio
 
 from headway.cli.stack import Shape, Stack
 from headway.client import Client, RunState
+from headway.coordinator.core.actions import FinishRun
+from headway.coordinator.core.records import decode_actions
 from tests.e2e.notes import Interval, overlaps, read_intervals
+from tests.orphans import orphans
 
 RUNS = 200
 PATIENCE = 120.0  # seconds until a run counts as stuck
 SOURCE = Path(__file__).with_name("stubborn.yaml")
+STEPS = 12
+COUNTED = ("input", *(f"nodes.s{step}.output" for step in range(STEPS)))
+LINE = (
+    "workflow: line\nnodes:\n"
+    + "".join(
+        f"  s{step}: {{type: call, handler: stubborn.step, queue: stubborn, lease: 2s,"
+        f" input: {{count: '${{{COUNTED[step]}.count}}'}}}}\n"
+        for step in range(STEPS)
+    )
+    + f"  done: {{type: finish, output: '${{{COUNTED[STEPS]}.count}}'}}\n"
+    f"edges: [[{', '.join(f's{step}' for step in range(STEPS))}, done]]\n"
+)
 SERVICES = ("worker-1", "coordinator-1", "relay-1", "timers-1")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
 
@@ -47,13 +63,13 @@ async def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         yield running
 
 
-async def _start_runs(client: Client, prefix: str) -> list[str]:
-    await client.deploy(SOURCE.read_text(encoding="utf-8"))
+async def _start_runs(client: Client, prefix: str, source: str = "") -> list[str]:
+    deployed = await client.deploy(source or SOURCE.read_text(encoding="utf-8"))
     gate = asyncio.Semaphore(20)
 
     async def start(number: int) -> str:
         async with gate:
-            return (await client.start("stubborn", {"count": 0}, key=f"{prefix}-{number}")).run_id
+            return (await client.start(deployed.workflow, {"count": 0}, key=f"{prefix}-{number}")).run_id
 
     return list(await asyncio.gather(*(start(number) for number in range(RUNS))))
 
@@ -96,21 +112,24 @@ async def _unfinished(stack: Stack) -> int:
 
 
 async def _check_database(stack: Stack) -> None:
-    """Each run ended once; its history has no gap; nothing is left over."""
+    """Each run ended once; its history has no gap; nothing is left over, and no row is without its run."""
     connection = await asyncpg.connect(stack.database_url)
     try:
-        ends = await connection.fetch(
-            "SELECT run_id, count(*) FILTER (WHERE convert_from(actions, 'UTF8') LIKE '%\"FinishRun\"%') AS ends,"
-            " max(seq) - count(*) AS gaps FROM run_events GROUP BY run_id"
-        )
+        events = await connection.fetch("SELECT run_id, seq, actions FROM run_events ORDER BY run_id, seq")
         open_tasks = await connection.fetchval(
             "SELECT count(*) FROM tasks WHERE state NOT IN ('succeeded', 'failed', 'cancelled')"
         )
         timers = await connection.fetchval("SELECT count(*) FROM timers")
+        without_run = await orphans(connection)
     finally:
         await connection.close()
-    assert {(row["ends"], row["gaps"]) for row in ends} == {(1, 0)}
-    assert (len(ends), open_tasks, timers) == (RUNS, 0, 0)
+    histories = [list(history) for _, history in groupby(events, key=lambda event: event["run_id"])]
+    for history in histories:
+        assert [event["seq"] for event in history] == list(range(1, len(history) + 1))
+        ends = [a for event in history for a in decode_actions(event["actions"]) if isinstance(a, FinishRun)]
+        assert len(ends) == 1
+    assert (len(histories), open_tasks, timers) == (RUNS, 0, 0)
+    assert without_run == {}
 
 
 def _intervals(stack: Stack) -> list[Interval]:
@@ -180,6 +199,59 @@ async def test_a_coordinator_that_freezes_holds_up_nobody(stack: Stack) -> None:
     assert outcomes == {(RunState.SUCCEEDED, 3): RUNS}
     await _check_database(stack)
     assert overlaps(_intervals(stack)) == []
+
+
+async def _freeze_with_next_tasks_in_hand(stack: Stack, worker: str) -> int:
+    """Stop a worker when it holds leases that came with the answers to its reports; return how many. 0: it has none."""
+    connection = await asyncpg.connect(stack.database_url)
+    held = (
+        "SELECT count(*) FROM tasks WHERE state = 'running' AND eager_grants > 0 AND lease_expires_at > now()"
+        " AND lease_owner LIKE $1"
+    )
+    try:
+        for _ in range(50):
+            stack.send(worker, signal.SIGSTOP)
+            await asyncio.sleep(0.05)  # what it had sent is decided
+            count: int = await connection.fetchval(held, f"%-{stack.pids[worker]}-%")
+            if count:
+                return count
+            stack.send(worker, signal.SIGCONT)
+            await asyncio.sleep(0.1)
+    finally:
+        await connection.close()
+    return 0
+
+
+async def test_every_run_ends_once_when_workers_are_killed_with_next_tasks_in_hand(stack: Stack) -> None:
+    async with Client(stack.address) as client:
+        runs = await _start_runs(client, "in hand", LINE)
+        waiting = asyncio.create_task(_outcomes(stack, client, runs))
+        in_hand: list[int] = []
+
+        for worker in ("worker-1", "worker-2", "worker-1", "worker-2"):
+            in_hand.append(await _freeze_with_next_tasks_in_hand(stack, worker))
+            await stack.kill(worker)
+            await stack.start(worker)
+        outcomes = await waiting
+
+    assert outcomes == {(RunState.SUCCEEDED, STEPS): RUNS}
+    assert min(in_hand) > 0
+    await _check_database(stack)
+    assert await _tasks(stack) == (RUNS * (STEPS + 1), "succeeded", True)
+    assert overlaps(_intervals(stack)) == []
+
+
+async def _tasks(stack: Stack) -> tuple[int, str, bool]:
+    """How many there are, the states that they are in, and whether leases were lost."""
+    connection = await asyncpg.connect(stack.database_url)
+    try:
+        row = await connection.fetchrow(
+            "SELECT count(*), string_agg(DISTINCT state, ', ') AS states, sum(losses) > 0 AS lost FROM tasks"
+        )
+    finally:
+        await connection.close()
+    assert row is not None
+    return tuple(row)
 
 
 def test_an_overlap_would_be_seen() -> None:

@@ -150,7 +150,7 @@ def batches(coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> list[l
     commit = deciding.Decisions.commit
 
     async def counted(self: deciding.Decisions, tickets: deciding.Tickets) -> object:
-        if self._pool is coordinator.engine.pool:
+        if self._plans is coordinator.engine.plans:
             seen.append([ticket.item.run_id for ticket in tickets])
         return await commit(self, tickets)
 

@@ -31,6 +31,17 @@ async def test_a_settled_hand_over_is_deleted(world: World, answer: events_pb2.D
     assert handover.event == b'{"name": "approval", "payload": 12345678901234567890123.10}'
 
 
+async def test_a_hand_over_that_lies_beside_dispatches_is_found_with_them(world: World) -> None:
+    async with world.relay(poll_interval=timedelta(hours=1)):
+        await world.dispatch()  # the relay looks by itself once it listens
+        await until(world.outbox_is_empty, "the relay runs")
+        await world.handover(BODY, notify=False)
+        await world.dispatch()
+        await until(world.outbox_is_empty, "both are carried out")
+
+    assert len(world.coordinator.delivered) == 1
+
+
 async def test_a_failed_hand_over_is_kept_and_retried_while_all_else_goes_on(world: World) -> None:
     failing = await world.handover(BODY)
     tries: Counter[str] = Counter()

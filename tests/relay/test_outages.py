@@ -21,10 +21,12 @@ from redis.asyncio import Redis
 from headway.cli.embedded import EmbeddedRedis
 from tests.relay.world import World, until
 
+# Stops a transaction that has deleted rows at its commit.
 STALL = """
 CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN PERFORM pg_advisory_xact_lock(42); RETURN OLD; END $$;
-CREATE TRIGGER stall BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION stall();
+CREATE CONSTRAINT TRIGGER stall AFTER DELETE ON outbox DEFERRABLE INITIALLY DEFERRED
+FOR EACH ROW EXECUTE FUNCTION stall();
 """
 
 

@@ -109,6 +109,39 @@ async def test_rows_that_can_never_be_published_do_not_hold_up_the_others(world:
         await until(lambda: _left(world, poison), "only the poison is left")
 
 
+async def test_of_one_batch_what_can_be_published_is_published_once_and_the_rest_stays(world: World) -> None:
+    await world.redis.set(stream_of("default/broken"), "not a stream")
+    poison = await world.dispatch(3, path="")
+    refused = await world.dispatch(3, queue="broken")
+    good = [*await world.dispatch(3), *await world.dispatch(3, queue="other")]
+
+    async with world.relay(lanes=1, poll_interval=HOUR):
+        await until(lambda: _left(world, [*poison, *refused]), "the good rows are deleted")
+
+    published = [*await world.dispatch_ids(), *await world.dispatch_ids("default/other")]
+    assert published == good
+
+
+async def test_a_broker_that_has_forgotten_its_scripts_is_told_them_again(world: World) -> None:
+    async with world.relay():
+        first = await world.dispatch(3)
+        await until(world.outbox_is_empty, "published")
+        await world.redis.script_flush()
+        second = await world.dispatch(3)
+        await until(world.outbox_is_empty, "published again")
+
+    assert await world.dispatch_ids() == [*first, *second]
+
+
+async def test_a_batch_larger_than_one_step_of_the_broker_goes_out_in_order(world: World) -> None:
+    expected = await world.dispatch(1_200)
+
+    async with world.relay(batch=10_000):
+        await until(world.outbox_is_empty, "published")
+
+    assert await world.dispatch_ids() == expected
+
+
 async def test_a_relay_waits_for_nobody_else_s_rows(world: World) -> None:
     """SKIP LOCKED: a relay that hangs in the middle of a batch keeps its rows, and no others."""
     (held,) = await world.dispatch()

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from headway.relay import store
-from headway.relay.messages import Dispatch, NotPublishableError, dispatch_fields
+from headway.relay.messages import DISPATCH_FIELDS, Dispatch, NotPublishableError, dispatch_values
 from headway.relay.telemetry import Telemetry
 from headway.relay.wakes import Wakes
 from tests.relay.world import World
@@ -38,13 +38,15 @@ def row(**changes: object) -> Dispatch:
 
 
 def test_a_task_id_names_the_run_and_the_path() -> None:
-    assert dispatch_fields(row(), "")["task_id"] == f"{RUN.hex}:resize[12].crop"
+    entry = dict(zip(DISPATCH_FIELDS, dispatch_values(row(), ""), strict=True))
+
+    assert entry["task_id"] == f"{RUN.hex}:resize[12].crop"
 
 
 @pytest.mark.parametrize("missing", ["queue", "handler", "path", "namespace"])
 def test_a_dispatch_that_no_worker_could_read_is_refused(missing: str) -> None:
     with pytest.raises(NotPublishableError):
-        dispatch_fields(row(**{missing: ""}), "")
+        dispatch_values(row(**{missing: ""}), "")
 
 
 async def test_wakes_of_a_bucket_coalesce_and_a_bucket_is_in_one_hand_only() -> None:
@@ -97,7 +99,7 @@ async def test_no_statement_that_locks_or_writes_names_several_buckets() -> None
 
 def test_without_tracing_a_row_s_trace_is_passed_through() -> None:
     with Telemetry(tracing=False).publishing([row()]) as traces:
-        assert traces == {RUN: TRACE}
+        assert traces == [TRACE]
 
 
 def test_with_tracing_each_message_has_a_span_that_is_the_row_s_child(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +109,7 @@ def test_with_tracing_each_message_has_a_span_that_is_the_row_s_child(monkeypatc
     monkeypatch.setattr("headway.runtime.telemetry.tracer", provider.get_tracer)
 
     with Telemetry(tracing=True).publishing([row()]) as traces:
-        (message_trace,) = traces.values()
+        (message_trace,) = traces
 
     (span,) = exporter.get_finished_spans()
     assert span.name == "publish"

@@ -160,7 +160,7 @@ class World:
                 await self.database.execute("SELECT pg_notify('headway_outbox', $1)", str(bucket))
         return [row[1] for row in rows]
 
-    async def handover(self, body: bytes, *, bucket: int = 0) -> UUID:
+    async def handover(self, body: bytes, *, bucket: int = 0, notify: bool = True) -> UUID:
         outbox_id = time_ordered()
         async with self.database.transaction():
             await self.database.execute(
@@ -171,7 +171,8 @@ class World:
                 uuid4(),
                 body,
             )
-            await self.database.execute("SELECT pg_notify('headway_outbox', $1)", str(bucket))
+            if notify:
+                await self.database.execute("SELECT pg_notify('headway_outbox', $1)", str(bucket))
         return outbox_id
 
     async def outbox_ids(self) -> list[UUID]:

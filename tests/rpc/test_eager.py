@@ -489,6 +489,18 @@ async def test_a_report_repeated_after_the_next_lease_was_lost_is_granted_nothin
     assert (answer(while_ready), answer(while_held)) == (("DUPLICATE", None), ("DUPLICATE", None))
 
 
+async def test_a_lease_that_ran_out_and_was_not_reaped_is_granted_again_with_nothing_left_of_it(world: World) -> None:
+    await world.first.deploy(LINE)
+    first = await leased(world, "line")
+    b = granted(await report(world.first, first))
+    await world.let_lease_expire(b)
+
+    again = await report(world.first, first)
+
+    assert (answer(again), again.next.grant.lease.ToTimedelta()) == (("DUPLICATE", "b"), timedelta())
+    assert await world.first.renew(b) == "RENEWED"
+
+
 async def test_a_report_repeated_after_the_run_is_over_is_granted_nothing(world: World) -> None:
     await world.first.deploy(ONE)
     first = await leased(world, "one")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -41,9 +44,9 @@ async def coordinator(port: int = 0) -> AsyncIterator[tuple[Health, int]]:
         await server.stop(0)
 
 
-async def check(channel: grpc.aio.Channel, *, wait: bool = True) -> None:
+async def check(channel: grpc.aio.Channel, *, wait: bool = True, seconds: float = 10) -> None:
     stub: Any = health_pb2_grpc.HealthStub(channel)
-    await stub.Check(health_pb2.HealthCheckRequest(), timeout=10, wait_for_ready=wait)
+    await stub.Check(health_pb2.HealthCheckRequest(), timeout=seconds, wait_for_ready=wait)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +90,44 @@ async def test_when_one_is_gone_the_others_are_called_and_one_that_comes_back_is
             while not again.calls:
                 await check(channel)
         await channel.close()
+
+
+SERVER = """
+import asyncio, sys
+from headway.runtime.serving import serve
+
+async def main() -> None:
+    async with serve("127.0.0.1:0") as serving:
+        print(serving.port, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_calls_under_way_to_a_coordinator_that_freezes_fail_soon_and_the_next_go_elsewhere() -> None:
+    frozen = await asyncio.create_subprocess_exec(sys.executable, "-c", SERVER, stdout=asyncio.subprocess.PIPE)
+    assert frozen.stdout is not None
+    try:
+        async with (
+            coordinator() as (_, port),
+            open_channel(f"127.0.0.1:{int(await frozen.stdout.readline())},127.0.0.1:{port}") as channel,
+        ):
+            for _ in range(4):
+                await check(channel)
+            frozen.send_signal(signal.SIGSTOP)
+            frozen_at = time.monotonic()
+            calls = await asyncio.gather(*(check(channel, seconds=30) for _ in range(4)), return_exceptions=True)
+            failed_after = time.monotonic() - frozen_at
+            for _ in range(4):
+                await check(channel)
+    finally:
+        frozen.kill()
+        await frozen.wait()
+
+    errors = [call.code() for call in calls if isinstance(call, grpc.aio.AioRpcError)]
+    assert errors == [grpc.StatusCode.UNAVAILABLE] * 2
+    assert failed_after < 15  # 6 seconds to the ping and 3 to its answer, and some for a busy machine
 
 
 async def test_a_channel_opened_before_there_is_a_coordinator_finds_it() -> None:

@@ -21,7 +21,7 @@ from headway.coordinator.core.machines import FINAL_RUN_STATES, RunState, TaskSt
 from headway.coordinator.engine import leasing as lane
 from headway.coordinator.engine.lanes import Call, Ticket
 from headway.coordinator.store import leasing
-from headway.coordinator.store.pool import Pool, open_pool
+from headway.coordinator.store.pool import Pool, Seats, open_pool
 from headway.coordinator.store.statements import SQL
 
 STATEMENTS = ("grant_leases", "look_at_leases", "renew_leases", "look_at_renewals")
@@ -135,7 +135,7 @@ async def pool(database: asyncpg.Connection[asyncpg.Record], lasting_database_ur
     )
     pool = await open_pool(lasting_database_url, size=2)
     yield pool
-    await pool.close()
+    pool.terminate()  # the lanes keep their connections
 
 
 def lease_ask(case: Case) -> lane.LeaseAsk:
@@ -185,7 +185,7 @@ async def test_the_statement_grants_what_admission_would_grant_and_nobody_holds(
 async def test_every_request_for_a_lease_is_answered_as_admission_judges(pool: Pool) -> None:
     tickets = [Ticket(lease_ask(case), Call(1), 0) for case in CASES]
 
-    committed = await lane.Leases(0, pool).commit(tickets)
+    committed = await lane.Leases(0, Seats(pool)).commit(tickets)
 
     answers = {ticket.item.run_id: answer for ticket, answer in committed.outcomes}
     assert len(answers) == len(committed.outcomes) == len(CASES)
@@ -217,7 +217,7 @@ async def test_the_statement_renews_what_admission_would_renew(
 async def test_every_renewal_is_answered_as_admission_judges(pool: Pool) -> None:
     tickets = [Ticket(renew_ask(case), Call(1), 0) for case in CASES]
 
-    committed = await lane.Renewals(0, pool).commit(tickets)
+    committed = await lane.Renewals(0, Seats(pool)).commit(tickets)
 
     answers = {ticket.item.run_id: answer for ticket, answer in committed.outcomes}
     for case in CASES:
@@ -233,7 +233,7 @@ async def test_what_is_locked_is_left_alone_and_the_rest_of_the_batch_is_granted
 
     async with database.transaction():
         await database.execute("SELECT FROM tasks WHERE run_id = $1 FOR UPDATE", locked.run_id)
-        outcomes = {t.item.run_id: answer for t, answer in (await lane.Leases(0, pool).commit(tickets)).outcomes}
+        outcomes = {t.item.run_id: answer for t, answer in (await lane.Leases(0, Seats(pool)).commit(tickets)).outcomes}
 
     assert outcomes[locked.run_id] is Answer.BUSY
     assert isinstance(outcomes[free.run_id], lane.Granted)
@@ -254,7 +254,7 @@ async def test_of_several_deliveries_in_one_batch_each_is_judged_by_the_lease_of
     ]
 
     tickets = [Ticket(ask, Call(1), 0) for ask in asks]
-    committed = await lane.Leases(0, pool).commit(tickets)
+    committed = await lane.Leases(0, Seats(pool)).commit(tickets)
 
     answers = [dict(committed.outcomes)[ticket] for ticket in tickets]
     assert [isinstance(answer, lane.Granted) for answer in answers] == [False, True, True, False, False, False]

@@ -19,7 +19,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from headway.api.timers.v1 import timers_pb2
 from headway.timers import store
-from tests.timers.world import FAILED, FIRED, STALE, Item, World, until
+from tests.timers.world import FAILED, STALE, Item, World, until
 
 
 async def test_timers_fire_in_the_order_in_which_they_are_due(world: World) -> None:
@@ -58,6 +58,29 @@ async def test_nothing_is_told_before_it_is_due_and_nothing_later_than_a_tenth_o
     assert world.coordinator.stale == 0
 
 
+async def test_a_notification_brings_a_look_at_once_and_many_for_a_while(world: World) -> None:
+    async with world.service(poll_interval=timedelta(hours=1)):
+        await until(lambda: _listens(world), "the service listens")
+        first = await world.timers([0.02, 0.3], notify=True)
+        await until(lambda: world.all_fired(first), "they have fired")
+        later = await world.timers([0.0, 0.2])
+        await until(lambda: world.all_fired(later), "what was set meanwhile has fired too")
+
+    assert max(world.coordinator.lateness.values()) < 1.0
+
+
+async def test_without_notifications_nothing_is_later_than_the_interval(world: World) -> None:
+    async with world.service(poll_interval=timedelta(seconds=1.5)):
+        await until(lambda: _listens(world), "the service listens")
+        await asyncio.sleep(2.0)  # it looks often at first, and no longer now
+        soon = await world.timers([0.0])
+        known = await world.timers([1.6, 1.7])
+        await until(lambda: world.all_fired([*soon, *known]), "all have fired")
+
+    assert world.coordinator.lateness[soon[0]] < 2.0
+    assert max(world.coordinator.lateness[item] for item in known) < 0.5
+
+
 async def test_expired_leases_are_told_and_others_are_not(world: World) -> None:
     expired = await world.leases(5)
     living = await world.leases(5, expires_in=60.0)
@@ -72,15 +95,16 @@ async def test_ten_thousand_expired_leases_go_through_in_sets_and_hold_up_no_tim
     leases = [*await world.leases(5_000), *await world.leases(5_000, bucket=1)]
 
     started_at = time.monotonic()
-    async with world.service():
+    async with world.service(lease_batch=100):
         await until(lambda: world.coordinator.fired, "it has begun")
         timers = await world.timers([0.05] * 5)
         await until(lambda: world.all_fired(leases), "all leases are told")
         assert time.monotonic() - started_at < 60
         await until(lambda: world.all_fired(timers), "the timers have fired")
 
-    assert len(world.coordinator.calls) <= 40
-    assert max(len(call) for call in world.coordinator.calls) <= 1_000
+    pages = [call for call in world.coordinator.calls if call[0][2] == "lease"]
+    assert len(pages) <= 110
+    assert max(len(page) for page in pages) == 100
     assert max(world.coordinator.lateness[item] for item in timers) < 10
 
 
@@ -261,19 +285,16 @@ async def test_the_process_answers_health_checks_where_it_is_told_to(world: Worl
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
-async def test_the_statement_walks_the_indexes_on_the_due_times(world: World) -> None:
+async def test_the_statements_walk_the_indexes_on_the_due_times(world: World) -> None:
     await world.leases(2_000, expires_in=600.0)
     await world.timers([600.0] * 2_000)
     await world.database.execute("ANALYZE")
 
-    plan = await world.database.fetch(
-        f"EXPLAIN {store._SQL['read_due']}", timedelta(milliseconds=50), [], [], [], [], 1_000
-    )
-
-    text = "\n".join(row[0] for row in plan)
-    assert "timers_due" in text
-    assert "tasks_leased" in text
-    assert FIRED != STALE
+    for statement, index in (("read_timers", "timers_due"), ("read_leases", "tasks_leased")):
+        plan = await world.database.fetch(
+            f"EXPLAIN {store._SQL[statement]}", timedelta(milliseconds=50), [], [], [], [], 1_000
+        )
+        assert f"using {index}" in "\n".join(row[0] for row in plan)
 
 
 @asynccontextmanager
@@ -306,6 +327,15 @@ async def line_with(process: asyncio.subprocess.Process, text: bytes) -> None:
     async with asyncio.timeout(20):
         while text not in await process.stderr.readline():
             assert process.returncode is None
+
+
+async def _listens(world: World) -> bool:
+    return bool(
+        await world.database.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'headway-timers-listen'"
+            " AND datname = current_database() AND upper(query) LIKE 'LISTEN%'"
+        )
+    )
 
 
 async def _looks(world: World) -> bool:

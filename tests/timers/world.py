@@ -197,7 +197,7 @@ class World:
             f"INSERT INTO {table} ({', '.join(filled[0])}) VALUES ({places})", [tuple(row.values()) for row in filled]
         )
 
-    async def timers(self, due_in: list[float], *, bucket: int = 0) -> list[Item]:
+    async def timers(self, due_in: list[float], *, bucket: int = 0, notify: bool = False) -> list[Item]:
         """Write a timer for each delay, in seconds from now by the database's clock."""
         run_id = await self.run(bucket)
         rows = [(bucket, run_id, f"wait_{number}", delay) for number, delay in enumerate(due_in)]
@@ -206,6 +206,8 @@ class World:
             " VALUES ($1, $2, $3, 'wait', 1, now() + make_interval(secs => $4))",
             rows,
         )
+        if notify:
+            await self.database.execute("NOTIFY headway_timers")
         return [(run_id.hex, path, "wait", 1) for _, _, path, _ in rows]
 
     async def leases(self, count: int, *, expires_in: float = -1.0, bucket: int = 0) -> list[Item]:

@@ -8,6 +8,7 @@ from headway.client._client import Client
 from headway.client._connection import Patience
 from headway.client._definition_values import Checked, Definition, Deployed, Fault
 from headway.client._refusals import (
+    BatchTooLarge,
     DeadlinePassed,
     DefinitionFaulty,
     HeadwayError,
@@ -37,6 +38,7 @@ from headway.client._values import (
     Event,
     Json,
     JsonInput,
+    NewRun,
     Outcome,
     Progress,
     RetryPlan,
@@ -53,6 +55,7 @@ from headway.client._values import (
 
 __all__ = [
     "Attempt",
+    "BatchTooLarge",
     "Checked",
     "Client",
     "DeadlinePassed",
@@ -71,6 +74,7 @@ __all__ = [
     "Json",
     "JsonInput",
     "KeyReused",
+    "NewRun",
     "NodeNotFound",
     "NodeNotReached",
     "NothingToRetry",

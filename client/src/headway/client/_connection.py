@@ -94,7 +94,7 @@ class Outage:
     def _jittered(self, hint: timedelta | None) -> float:
         doubled = self._patience.first_pause * 2 ** min(self._failures, 30)
         pause = min(doubled, self._patience.longest_pause).total_seconds() * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
-        return pause if hint is None else hint.total_seconds() + pause
+        return pause if hint is None else hint.total_seconds() * random.uniform(1.0, 1.25) + pause  # noqa: S311 - as above
 
     def _explain(self, error: grpc.aio.AioRpcError) -> HeadwayError:
         if error.code() is grpc.StatusCode.UNAVAILABLE and not has_reason(error):
@@ -122,6 +122,7 @@ class Connection:
         """
         self.address = address
         self.patience = patience
+        self.message_limit = message_limit
         options: list[tuple[str, str | int]] = [
             ("grpc.max_send_message_length", message_limit),
             ("grpc.max_receive_message_length", message_limit),

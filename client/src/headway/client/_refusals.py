@@ -56,7 +56,7 @@ class Refused(HeadwayError):
         reason: Stable, such as "RUN_NOT_FOUND"; the status code's name where the server named none.
         message: For people.
         metadata: Further facts, such as the run's id.
-        code: The gRPC status code.
+        code: The gRPC status code; UNKNOWN for an item of a list.
     """
 
     expected_reason: ClassVar[str] = ""
@@ -128,6 +128,12 @@ class InvalidPageToken(Refused):
     """The page token is not one that the server gave out."""
 
     expected_reason = "INVALID_PAGE_TOKEN"
+
+
+class BatchTooLarge(Refused):
+    """The list has more items than the server takes in one call."""
+
+    expected_reason = "BATCH_TOO_LARGE"
 
 
 class KeyReused(Refused):
@@ -232,6 +238,11 @@ def refusal(error: grpc.aio.AioRpcError) -> Refused:
     if kind is DefinitionFaulty:
         return DefinitionFaulty(info.reason, message, info.metadata, code, _faults(status))
     return kind(info.reason, message, info.metadata, code)
+
+
+def item_refusal(reason: str, message: str, metadata: Mapping[str, str]) -> Refused:
+    """The refusal of one item of a list."""
+    return REFUSALS.get(reason, Refused)(reason, message, metadata, grpc.StatusCode.UNKNOWN)
 
 
 def _status(error: grpc.aio.AioRpcError) -> status_pb2.Status:

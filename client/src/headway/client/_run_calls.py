@@ -8,18 +8,21 @@ from google.protobuf import duration_pb2
 
 from headway.api.runs.v1 import runs_pb2, runs_pb2_grpc
 from headway.client import _translate
+from headway.client._refusals import item_refusal
 from headway.client._request_id import new_request_id
 from headway.client._trace import current_traceparent
-from headway.client._values import Outcome, Progress, RetryPlan, Started
+from headway.client._values import NewRun, Outcome, Progress, RetryPlan
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
     from datetime import timedelta
 
     from headway.client._connection import Connection
-    from headway.client._values import Event, JsonInput, Run, RunDetails, RunState
+    from headway.client._refusals import Refused
+    from headway.client._values import Event, JsonInput, Run, RunDetails, RunState, Started
 
 LARGEST_PAGE = 1000
+LARGEST_LIST = 256
 
 
 class RunCalls:
@@ -61,17 +64,40 @@ class RunCalls:
             KeyReused: The key belongs to another request.
             Overloaded: The server takes no runs just now.
         """
-        request = runs_pb2.StartRequest(
+        new = NewRun(workflow, input, key=key, version=version, request_id=request_id or new_request_id())
+        return _translate.started(await self._connection.call(self._runs.Start, self._start_request(new)))
+
+    async def start_many(self, runs: Iterable[NewRun]) -> list[Started | Refused]:
+        """Start any number of runs, in far less time than as many calls of `start`.
+
+        They go in lists of up to 256 runs and half the message limit, one list after the other, and each list is tried
+        as every call is. Each run is judged by itself: one that is refused harms no other.
+
+        Returns:
+            For each run, in order, the run it names, or the refusal that `start` would have raised; a refusal's `code`
+            is UNKNOWN here.
+
+        Raises:
+            Overloaded: The server takes no runs just now. As with each exception here, some of the runs may have been
+                started: repeat the call with the same values, and none is started twice.
+        """
+        requests = [self._start_request(new) for new in runs]
+        results: list[Started | Refused] = []
+        for part in _lists(requests, self._connection.message_limit // 2):
+            response = await self._connection.call(self._runs.StartMany, runs_pb2.StartManyRequest(items=part))
+            results += [_start_result(each) for each in response.results]
+        return results
+
+    def _start_request(self, new: NewRun) -> runs_pb2.StartRequest:
+        return runs_pb2.StartRequest(
             namespace=self._namespace,
-            workflow=workflow,
-            input=b"" if input is None else _translate.to_json(input),
-            key=key,
-            request_id=request_id or new_request_id(),
-            version=version or 0,
+            workflow=new.workflow,
+            input=b"" if new.input is None else _translate.to_json(new.input),
+            key=new.key,
+            request_id=new.request_id,
+            version=new.version or 0,
             traceparent=current_traceparent(),
         )
-        response = await self._connection.call(self._runs.Start, request)
-        return Started(run_id=response.run_id, existed=response.existed, version=response.version)
 
     async def get(self, run_id: str) -> RunDetails:
         """A run with its tasks.
@@ -247,3 +273,24 @@ class RunCalls:
             kept=tuple(response.kept),
             epoch=response.epoch,
         )
+
+
+def _start_result(message: runs_pb2.StartResult) -> Started | Refused:
+    if message.HasField("started"):
+        return _translate.started(message.started)
+    return item_refusal(message.refusal.reason, message.refusal.message, message.refusal.metadata)
+
+
+def _lists(requests: Sequence[runs_pb2.StartRequest], most_bytes: int) -> Iterator[list[runs_pb2.StartRequest]]:
+    """Cut into lists that fit into a message, by number and by bytes; at least one request each."""
+    part: list[runs_pb2.StartRequest] = []
+    size = 0
+    for request in requests:
+        bytes_ = request.ByteSize()
+        if part and (len(part) == LARGEST_LIST or size + bytes_ > most_bytes):
+            yield part
+            part, size = [], 0
+        part.append(request)
+        size += bytes_
+    if part:
+        yield part

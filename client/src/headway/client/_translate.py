@@ -72,6 +72,11 @@ def run_state_message(state: values.RunState | None) -> runs_pb2.RunState:
     return _RUN_STATE_MESSAGES.get(state, runs_pb2.RUN_STATE_UNSPECIFIED)
 
 
+def started(message: runs_pb2.StartResponse) -> values.Started:
+    """The run that a start names."""
+    return values.Started(run_id=message.run_id, existed=message.existed, version=message.version)
+
+
 def run_error(message: runs_pb2.RunError) -> values.RunError:
     """Why the run did not succeed."""
     return values.RunError(failure_class=message.failure_class, message=message.message, paths=tuple(message.paths))

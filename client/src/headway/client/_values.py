@@ -7,10 +7,12 @@ plain Python, absent things are None.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
+
+from headway.client._request_id import new_request_id
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """A JSON value as it is handed out."""
@@ -238,9 +240,28 @@ class Progress:
     state: RunState
 
 
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run that `Client.start_many` is to start; the fields are the arguments of `Client.start`.
+
+    Attributes:
+        workflow: Its name.
+        input: A JSON value; None means {}.
+        key: Idempotency key; None: none.
+        version: The version to run; None: the deployed one.
+        request_id: UUID, made with this value: giving the same value to `start_many` again starts nothing twice.
+    """
+
+    workflow: str
+    input: JsonInput = None
+    key: str | None = field(default=None, kw_only=True)
+    version: int | None = field(default=None, kw_only=True)
+    request_id: str = field(default_factory=new_request_id, kw_only=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """The run that `Client.start` names.
+    """The run that `Client.start` or an item of `Client.start_many` names.
 
     Attributes:
         existed: True when the run was there already, under the same key.

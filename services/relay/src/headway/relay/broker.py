@@ -7,31 +7,41 @@ nothing it remembers once the broker may have been replaced (`forget`).
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from itertools import chain
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
+from hiredis import pack_command
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import ReadOnlyError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
+from headway.relay.messages import DISPATCH_FIELDS
 from headway.runtime.queues import GROUP, stream_of
 
 if TYPE_CHECKING:
     from redis.asyncio.client import Pipeline
+    from redis.asyncio.connection import AbstractConnection
 
 __all__ = ["BROKER_FAULTS", "Broker", "BrokerReadOnlyError", "Identity", "connect_broker"]
 
 BROKER_FAULTS = (RedisError, OSError)
 """What a call that did not get through raises; a time-out is an OSError too."""
 
-CALL_DEADLINE = 10.0  # seconds for a whole exchange
-_SOCKET_DEADLINE = 5.0  # seconds for a connect, or for one answer
+CALL_DEADLINE = 5.0  # seconds for a whole exchange, connecting included
+AT_ONCE = 500  # messages that are appended in one step: nobody else is served meanwhile
 
 # All keys with these braces live in one slot of a Redis Cluster.
 EPOCH_KEY = "headway:{broker}:epoch"
 SWEEPER_KEY = "headway:{broker}:sweeper"
 SWEEP_TURN_KEY = "headway:{broker}:sweep_turn"
 QUEUES_KEY = "headway:{broker}:queues"
+
+# Only the process's id of all that INFO tells. It may be forbidden.
+_IDENTITY = """
+local info = redis.pcall('INFO', 'server')
+return {redis.call('GET', KEYS[1]), type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''}
+"""
 
 # Sets the marker only while the sweeper's claim, made before the sweep, is still there: a broker that lost everything
 # a second time meanwhile has lost the claim too, and is swept again. The claim is left to lapse: another relay that saw
@@ -40,6 +50,12 @@ _SET_EPOCH = """
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'NX')
 return 1
+"""
+
+# Appends entries; a script for many costs the client one answer instead of one each.
+_ENTRY = ", ".join(f"'{name}', ARGV[first + {place}]" for place, name in enumerate(DISPATCH_FIELDS))
+_PUBLISH = f"""
+for first = 1, #ARGV, {len(DISPATCH_FIELDS)} do redis.call('XADD', KEYS[1], '*', {_ENTRY}) end
 """
 
 # Looks and deletes in one step, so that a consumer is never deleted together with a message it has just been given.
@@ -57,6 +73,7 @@ return pruned
 """
 
 Answer = TypeVar("Answer")
+Command: TypeAlias = tuple[str | int, ...]
 
 
 class BrokerReadOnlyError(RedisError):
@@ -87,37 +104,46 @@ class Broker:
         self._redis = redis
         self._grouped: set[str] = set()
         self._published_to: set[str] = set()
+        self._publish_sha = redis.register_script(_PUBLISH).sha
 
     def forget(self) -> None:
         """Distrust what was set up before: streams and groups are made anew when next needed."""
         self._grouped.clear()
 
-    async def publish(self, messages: Sequence[tuple[str, Mapping[str, str]]]) -> list[Exception | None]:
+    async def publish(self, messages: Mapping[str, Sequence[tuple[str, ...]]]) -> dict[str, Exception]:
         """Append messages to their queues' streams in one exchange.
 
         Args:
-            messages: `namespace/queue` and the entry's fields.
+            messages: By `namespace/queue`, the values of entries, in the order of DISPATCH_FIELDS.
 
         Returns:
-            Per message what the broker refused it with, or None.
+            The queues that the broker refused, and why; some of their messages may have been published.
 
         Raises:
             RedisError, OSError, TimeoutError: The exchange failed; any of the messages may have been published.
         """
-        self._published_to.update(name for name, _ in messages)
-        new = list(dict.fromkeys(name for name, _ in messages if name not in self._grouped))
-        pipeline = self._redis.pipeline(transaction=False)
+        self._published_to.update(messages)
+        new = [name for name in messages if name not in self._grouped]
+        commands: list[Command] = []
         for name in new:
-            pipeline.xgroup_create(stream_of(name), GROUP, id="0", mkstream=True)
-            pipeline.sadd(QUEUES_KEY, name)
-        for name, fields in messages:
-            pipeline.xadd(stream_of(name), cast("dict[Any, Any]", fields))
-        answers = await self._execute(pipeline)
-        created, published = answers[: 2 * len(new)], answers[2 * len(new) :]
+            commands.append(("XGROUP", "CREATE", stream_of(name), GROUP, "0", "MKSTREAM"))
+            commands.append(("SADD", QUEUES_KEY, name))
+        appending = [
+            (name, (1, stream_of(name), *chain.from_iterable(entries[start : start + AT_ONCE])))
+            for name, entries in messages.items()
+            for start in range(0, len(entries), AT_ONCE)
+        ]
+        commands += [("EVALSHA", self._publish_sha, *arguments) for _, arguments in appending]
+        answers = await self._exchange(commands)
+        created, appended = answers[: 2 * len(new)], answers[2 * len(new) :]
+        if any(isinstance(answer, NoScriptError) for answer in appended):
+            appended = await self._exchange([("EVAL", _PUBLISH, *arguments) for _, arguments in appending])
         self._grouped.update(
             name for place, name in enumerate(new) if not _failed(created[2 * place], besides="BUSYGROUP")
         )
-        return [answer if isinstance(answer, Exception) else None for answer in published]
+        return {
+            name: answer for (name, _), answer in zip(appending, appended, strict=True) if isinstance(answer, Exception)
+        }
 
     async def ensure_groups(self) -> None:
         """Make the groups of all known queues: after a loss, workers may find streams without one."""
@@ -135,14 +161,8 @@ class Broker:
 
     async def identity(self) -> Identity:
         """Ask the broker who it is."""
-        pipeline = self._redis.pipeline(transaction=False)
-        pipeline.get(EPOCH_KEY)
-        pipeline.info("server")
-        epoch, server = await self._execute(pipeline)
-        if isinstance(epoch, Exception):
-            raise epoch
-        process = cast("dict[str, object]", server).get("run_id", "") if isinstance(server, dict) else ""
-        return Identity(epoch=cast("str | None", epoch), process=str(process))
+        epoch, process = cast("tuple[str | None, str]", await self._call(self._redis.eval(_IDENTITY, 1, EPOCH_KEY)))
+        return Identity(epoch=epoch, process=process)
 
     async def claim_sweep(self, sweeper: str, seconds: float) -> bool:
         """Claim the right to sweep after a loss; it lapses after `seconds`. False: another relay has it."""
@@ -211,10 +231,36 @@ class Broker:
         """Run a pipeline; a command that was refused is answered by its error, and harms no other."""
         async with asyncio.timeout(CALL_DEADLINE):
             answers = cast("list[object]", await pipeline.execute(raise_on_error=False))
-        if any(isinstance(answer, ReadOnlyError) for answer in answers):
+        return await self._checked(answers)
+
+    async def _exchange(self, commands: Sequence[Command]) -> list[object]:
+        """As `_execute`, for many long commands: packed by the C library, and read without a time-out for each."""
+        packed = b"".join(pack_command(cast("tuple[str]", command)) for command in commands)
+        pool = self._redis.connection_pool
+        async with asyncio.timeout(CALL_DEADLINE):
+            connection = await pool.get_connection()
+            try:
+                await connection.send_packed_command(packed, check_health=False)
+                answers = [await _answer(connection) for _ in commands]
+            except BaseException:
+                await connection.disconnect(nowait=True)  # what it still answers is nobody's
+                raise
+            finally:
+                await pool.release(connection)
+        return await self._checked(answers)
+
+    async def _checked(self, answers: list[object]) -> list[object]:
+        if any(isinstance(answer, ResponseError) and "READONLY" in str(answer) for answer in answers):
             await self._redis.connection_pool.disconnect()
             raise BrokerReadOnlyError("the broker is a replica now")
         return answers
+
+
+async def _answer(connection: "AbstractConnection") -> object:
+    try:
+        return cast("object", await connection.read_response())
+    except ResponseError as error:
+        return error
 
 
 def connect_broker(redis_url: str) -> Redis:
@@ -226,8 +272,8 @@ def connect_broker(redis_url: str) -> Redis:
     return Redis.from_url(
         redis_url,
         decode_responses=True,
-        socket_timeout=_SOCKET_DEADLINE,
-        socket_connect_timeout=_SOCKET_DEADLINE,
+        socket_timeout=None,  # the whole exchange has a deadline
+        socket_connect_timeout=CALL_DEADLINE,
         retry=Retry(NoBackoff(), 0),
         client_name="headway-relay",
     )

@@ -19,19 +19,31 @@ ORDER BY b.bucket;
 SELECT count(*) AS rows
 FROM outbox;
 
--- name: claim_dispatches
--- Why: several relays share a bucket: each takes rows that nobody else holds. Rows and streams set aside after a
--- failure are passed over, so that they never fill the batch.
+-- name: take_dispatches
+-- Why: several relays share a bucket: each takes rows that nobody else holds, and deletes them; the transaction commits
+-- only when they are published. Rows and streams set aside after a failure are passed over, so that they never fill the
+-- batch. The last column says whether hand-overs wait in the bucket too.
+WITH taken AS (
+    DELETE FROM outbox
+    WHERE bucket = $1
+      AND outbox_id = ANY (ARRAY (
+          SELECT outbox_id
+          FROM outbox
+          WHERE bucket = $1
+            AND kind = 'dispatch'
+            AND outbox_id <> ALL ($2::uuid[])
+            AND namespace || '/' || queue <> ALL ($3::text[])
+          ORDER BY outbox_id
+          LIMIT $4
+          FOR UPDATE SKIP LOCKED
+      ))
+    RETURNING outbox_id, run_id, namespace, path, attempt, queue, handler, trace, created_at
+)
 SELECT outbox_id, run_id, namespace, path, attempt, queue, handler, trace,
-       extract(epoch FROM now() - created_at)::float8 AS age_seconds
-FROM outbox
-WHERE bucket = $1
-  AND kind = 'dispatch'
-  AND outbox_id <> ALL ($2::uuid[])
-  AND namespace || '/' || queue <> ALL ($3::text[])
-ORDER BY outbox_id
-LIMIT $4
-FOR UPDATE SKIP LOCKED;
+       date_part('epoch', now() - created_at) AS age_seconds,
+       EXISTS (SELECT FROM outbox WHERE bucket = $1 AND kind = 'handover') AS beside_handovers
+FROM taken
+ORDER BY outbox_id;
 
 -- name: claim_handovers
 -- Why: apart from the dispatches, so that a coordinator that is slow or down never holds them up.
@@ -45,7 +57,7 @@ LIMIT $3
 FOR UPDATE SKIP LOCKED;
 
 -- name: delete_rows
--- Why: in the transaction that claimed them, after they were carried out.
+-- Why: after they were carried out.
 DELETE FROM outbox
 WHERE bucket = $1
   AND outbox_id = ANY ($2::uuid[]);
@@ -65,3 +77,9 @@ CROSS JOIN LATERAL (
     LIMIT $1
 ) AS o
 GROUP BY o.bucket, o.namespace, o.queue;
+
+-- name: plan_once
+-- Why: a statement is planned once for each connection, and by its index whatever the outbox's size at the moment. Citus
+-- refuses generic plans.
+SELECT set_config('plan_cache_mode', 'force_generic_plan', false), set_config('enable_seqscan', 'off', false)
+WHERE NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus');

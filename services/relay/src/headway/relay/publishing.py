@@ -1,18 +1,18 @@
-"""Dispatches: claim, publish, delete, commit, bucket by bucket.
+"""Dispatches: delete, publish, commit, bucket by bucket.
 
-In that order and in one transaction, so that a crash anywhere publishes twice at worst. May not delete a row that the
+In one transaction, so that a crash anywhere publishes twice at worst. May not commit the deletion of a row that the
 broker has not taken, nor wait for the coordinator.
 """
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
 from headway.relay.broker import Broker
-from headway.relay.messages import Dispatch, NotPublishableError, dispatch_fields
-from headway.relay.store import Claim, Outbox
+from headway.relay.messages import Dispatch, NotPublishableError, dispatch_values
+from headway.relay.store import Outbox
 from headway.relay.telemetry import Telemetry
 from headway.relay.wakes import Wakes
 from headway.runtime.backoff import Backoff
@@ -56,6 +56,7 @@ class Publisher:
         outbox: Where they lie.
         broker: Where they go.
         wakes: Which buckets to look at.
+        handovers: Woken for a bucket in which hand-overs may lie.
         telemetry: Spans and metrics.
         batch: Most rows per transaction.
         chance: Spreads the tries.
@@ -68,6 +69,7 @@ class Publisher:
         outbox: Outbox,
         broker: Broker,
         wakes: Wakes,
+        handovers: Wakes,
         telemetry: Telemetry,
         batch: int,
         chance: random.Random,
@@ -76,6 +78,7 @@ class Publisher:
         self._outbox = outbox
         self._broker = broker
         self._wakes = wakes
+        self._handovers = handovers
         self._telemetry = telemetry
         self._batch = batch
         self._rows: Parked[UUID] = Parked(backoff=PARKING, chance=chance, clock=clock)
@@ -92,39 +95,48 @@ class Publisher:
                 self._wakes.wake(bucket)
 
     async def publish_batch(self, bucket: int) -> int:
-        """Publish up to a batch of a bucket's rows; answers how many were claimed."""
-        async with self._outbox.claim_dispatches(
+        """Publish up to a batch of a bucket's rows; answers how many were taken."""
+        async with self._outbox.take_dispatches(
             bucket, self._batch, parked_rows=self._rows.waiting(), parked_queues=self._queues.waiting()
-        ) as claim:
-            if not claim.rows:
+        ) as taken:
+            if taken.may_be_handovers:
+                self._handovers.wake(bucket)
+            if not taken.rows:
                 return 0
-            published = await self._publish(claim)
-            await claim.delete([row.outbox_id for row in published])
-        self._telemetry.published(len(published))
-        return len(claim.rows)
+            taken.kept = await self._publish(taken.rows)
+        self._telemetry.published(len(taken.rows) - len(taken.kept))
+        return len(taken.rows)
 
-    async def _publish(self, claim: Claim[Dispatch]) -> list[Dispatch]:
-        """Publish what can be published; the rest is set aside. Answers the rows that the broker has taken."""
-        with self._telemetry.publishing(claim.rows) as traces:
-            messages: list[tuple[Dispatch, dict[str, str]]] = []
-            for row in claim.rows:
+    async def _publish(self, rows: Sequence[Dispatch]) -> set[UUID]:
+        """Publish what can be published and set the rest aside; answers the rows that the broker has not taken."""
+        kept: set[UUID] = set()
+        queues: dict[str, list[tuple[Dispatch, tuple[str, ...]]]] = {}
+        with self._telemetry.publishing(rows) as traces:
+            for row, trace in zip(rows, traces, strict=True):
                 try:
-                    messages.append((row, dispatch_fields(row, traces[row.outbox_id])))
+                    values = dispatch_values(row, trace)
                 except NotPublishableError as error:
                     self._set_row_aside(row, error)
-            refusals = await self._exchange([(row.queue_name, fields) for row, fields in messages])
-        taken = [row for (row, _), refusal in zip(messages, refusals, strict=True) if refusal is None]
-        for row in taken:
-            self.lags.note(row.queue_name, row.age_seconds)
-            self._rows.forget(row.outbox_id)
-            self._queues.forget(row.queue_name)
-        refused = {row.queue_name: refusal for (row, _), refusal in zip(messages, refusals, strict=True) if refusal}
-        self._set_queues_aside(refused, len(messages) - len(taken))
-        return taken
+                    kept.add(row.outbox_id)
+                else:
+                    queues.setdefault(row.queue_name, []).append((row, values))
+            refused = await self._exchange(
+                {queue_name: [values for _, values in some] for queue_name, some in queues.items()}
+            )
+        for queue_name, some in queues.items():
+            if queue_name in refused:
+                kept.update(row.outbox_id for row, _ in some)
+                self._set_queue_aside(queue_name, refused[queue_name], len(some))
+                continue
+            self.lags.note(queue_name, max(row.age_seconds for row, _ in some))
+            self._queues.forget(queue_name)
+            for row, _ in some:
+                self._rows.forget(row.outbox_id)
+        return kept
 
-    async def _exchange(self, messages: list[tuple[str, dict[str, str]]]) -> list[Exception | None]:
+    async def _exchange(self, messages: dict[str, list[tuple[str, ...]]]) -> dict[str, Exception]:
         if not messages:
-            return []
+            return {}
         try:
             return await self._broker.publish(messages)
         except BaseException:
@@ -139,12 +151,10 @@ class Publisher:
             extra={"outbox_id": str(row.outbox_id), "run_id": str(row.run_id), "path": row.path, "reason": str(error)},
         )
 
-    def _set_queues_aside(self, refused: dict[str, Exception], rows: int) -> None:
-        for queue_name, refusal in refused.items():
-            seconds = self._queues.park(queue_name)
-            _log.error(
-                "the broker refuses a queue's dispatches; they stay in the outbox",
-                extra={"queue": queue_name, "reason": str(refusal), "retry_in_seconds": round(seconds, 3)},
-            )
-        if refused:
-            self._telemetry.failed(rows, "queue")
+    def _set_queue_aside(self, queue_name: str, refusal: Exception, rows: int) -> None:
+        seconds = self._queues.park(queue_name)
+        self._telemetry.failed(rows, "queue")
+        _log.error(
+            "the broker refuses a queue's dispatches; they stay in the outbox",
+            extra={"queue": queue_name, "reason": str(refusal), "retry_in_seconds": round(seconds, 3)},
+        )

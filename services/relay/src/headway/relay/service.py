@@ -9,20 +9,22 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import asyncpg
 
 from headway.relay.broker import Broker
 from headway.relay.coordinator import Coordinator
 from headway.relay.handovers import HandoverCarrier
-from headway.relay.listening import Listener, Poll
+from headway.relay.listening import CHANNEL, Poll, waking
 from headway.relay.loss import LossWatch, ProgressSweep
 from headway.relay.publishing import Publisher
 from headway.relay.settings import RelaySettings
-from headway.relay.store import Outbox
+from headway.relay.store import Outbox, connect_listener
 from headway.relay.telemetry import Telemetry
 from headway.relay.wakes import Wakes
 from headway.runtime.backoff import Backoff
+from headway.runtime.listening import Listener
 from headway.runtime.loops import Loops, Step
 
 __all__ = ["Relay", "Surroundings"]
@@ -61,12 +63,12 @@ class Relay:
         telemetry = Telemetry(tracing=bool(settings.otlp_endpoint or settings.trace_file))
         outbox = Outbox(around.pool)
         self._dispatches, self._handovers = Wakes(), Wakes()
-        wakes = [self._dispatches, self._handovers]
         self._loops = Loops(backoff=Backoff(cap=settings.retry_cap), chance=around.chance)
         self._publisher = Publisher(
             outbox=outbox,
             broker=around.broker,
             wakes=self._dispatches,
+            handovers=self._handovers,
             telemetry=telemetry,
             batch=settings.batch,
             chance=around.chance,
@@ -80,8 +82,13 @@ class Relay:
             chance=around.chance,
             clock=around.clock,
         )
-        self._poll = Poll(outbox=outbox, wakes=wakes, telemetry=telemetry)
-        self._listener = Listener(database_url=settings.database_url, wakes=wakes, poll=self._poll)
+        self._poll = Poll(outbox=outbox, wakes=[self._dispatches, self._handovers], telemetry=telemetry)
+        self._listener = Listener(
+            connect=partial(connect_listener, settings.database_url),
+            channel=CHANNEL,
+            notified=waking(self._dispatches),  # they see it when hand-overs lie there too
+            listening=self._poll.look,
+        )
         self._loss = LossWatch(
             broker=around.broker,
             coordinator=around.coordinator,

@@ -1,15 +1,15 @@
 """The outbox in PostgreSQL: what lies there, claiming it, deleting it.
 
 The only room that knows asyncpg's rows and this service's SQL. It decides nothing and never publishes: a claim is a
-transaction that the caller works in, between the rows' claim and their deletion.
+transaction that the caller works in; what it has deleted is gone only when the caller's work is done.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import asyncpg
@@ -21,7 +21,7 @@ from headway.runtime.sql import load_statements
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
 
-__all__ = ["Backlog", "Claim", "Outbox", "Unpublished", "close_pool", "connect_pool"]
+__all__ = ["Backlog", "Claim", "Outbox", "Taken", "Unpublished", "close_pool", "connect_listener", "connect_pool"]
 
 _SQL = load_statements(
     files("headway.relay"),
@@ -29,10 +29,11 @@ _SQL = load_statements(
     expected=[
         "read_backlog",
         "count_outbox",
-        "claim_dispatches",
+        "take_dispatches",
         "claim_handovers",
         "delete_rows",
         "read_unpublished",
+        "plan_once",
     ],
 )
 
@@ -43,9 +44,9 @@ _SERVER_SETTINGS = {
     # A relay cut off in the middle of a batch must not keep its rows from the others for ever.
     "idle_in_transaction_session_timeout": "60000",
     "jit": "off",
+    # Deletions alone are committed here: those that a crash of the server undoes are carried out twice, as they may be.
+    "synchronous_commit": "off",
 }
-
-Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +70,25 @@ class Unpublished:
     oldest_seconds: dict[str, float]
 
 
-class Claim(Generic[Row]):
-    """Rows that nobody else can claim until the transaction ends."""
+@dataclass(slots=True, kw_only=True)
+class Taken:
+    """Dispatches that were deleted, in a transaction that has not committed.
 
-    def __init__(self, connection: "PoolConnectionProxy[asyncpg.Record]", bucket: int, rows: list[Row]) -> None:
+    Attributes:
+        rows: In order; nobody else can take them.
+        may_be_handovers: Hand-overs may lie in the bucket too.
+        kept: Those that could not be published; the others are deleted, these are not.
+    """
+
+    rows: list[Dispatch]
+    may_be_handovers: bool
+    kept: set[UUID] = field(default_factory=set[UUID])
+
+
+class Claim:
+    """Hand-overs that nobody else can claim until the transaction ends."""
+
+    def __init__(self, connection: "PoolConnectionProxy[asyncpg.Record]", bucket: int, rows: list[Handover]) -> None:
         self._connection = connection
         self._bucket = bucket
         self.rows = rows
@@ -109,18 +125,36 @@ class Outbox:
         return Unpublished(behind=any(count >= most for count in rows.values()), oldest_seconds=oldest)
 
     @asynccontextmanager
-    async def claim_dispatches(
+    async def take_dispatches(
         self, bucket: int, limit: int, *, parked_rows: Sequence[UUID], parked_queues: Sequence[str]
-    ) -> AsyncIterator[Claim[Dispatch]]:
-        """Open a transaction that holds up to `limit` dispatches of a bucket; it commits when the block ends well."""
-        async with self._pool.acquire(timeout=ACQUIRE_DEADLINE) as connection, connection.transaction():
-            records = await connection.fetch(_SQL["claim_dispatches"], bucket, parked_rows, parked_queues, limit)
-            yield Claim(connection, bucket, [_dispatch(record) for record in records])
+    ) -> AsyncIterator[Taken]:
+        """Open a transaction that deletes up to `limit` dispatches of a bucket; it commits when the block ends well.
+
+        When the block keeps some, the transaction is undone and the others are deleted by themselves: between the two
+        another relay may publish them again.
+        """
+        async with self._pool.acquire(timeout=ACQUIRE_DEADLINE) as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            try:
+                records = await connection.fetch(_SQL["take_dispatches"], bucket, parked_rows, parked_queues, limit)
+                taken = Taken(
+                    rows=[Dispatch(*record[:-1]) for record in records],
+                    may_be_handovers=not records or records[0]["beside_handovers"],
+                )
+                yield taken
+            except BaseException:
+                await transaction.rollback()
+                raise
+            if not taken.kept:
+                await transaction.commit()
+                return
+            await transaction.rollback()
+            done = [row.outbox_id for row in taken.rows if row.outbox_id not in taken.kept]
+            await connection.execute(_SQL["delete_rows"], bucket, done)
 
     @asynccontextmanager
-    async def claim_handovers(
-        self, bucket: int, limit: int, *, parked_rows: Sequence[UUID]
-    ) -> AsyncIterator[Claim[Handover]]:
+    async def claim_handovers(self, bucket: int, limit: int, *, parked_rows: Sequence[UUID]) -> AsyncIterator[Claim]:
         """Open a transaction that holds up to `limit` hand-overs of a bucket; it commits when the block ends well."""
         async with self._pool.acquire(timeout=ACQUIRE_DEADLINE) as connection, connection.transaction():
             records = await connection.fetch(_SQL["claim_handovers"], bucket, parked_rows, limit)
@@ -144,8 +178,22 @@ async def connect_pool(database_url: str, size: int) -> "asyncpg.Pool[asyncpg.Re
         max_size=size,
         timeout=ACQUIRE_DEADLINE,
         command_timeout=STATEMENT_DEADLINE,
+        # A dispatch that comes after a quiet hour finds a connection, with its statements prepared.
+        max_inactive_connection_lifetime=0,
+        max_cached_statement_lifetime=0,
+        init=_plan_once,
         server_settings=_SERVER_SETTINGS,
         reset=_nothing_to_reset,
+    )
+
+
+async def connect_listener(database_url: str) -> "asyncpg.Connection[asyncpg.Record]":
+    """Open a connection of its own, for LISTEN."""
+    return await asyncpg.connect(
+        database_url,
+        timeout=ACQUIRE_DEADLINE,
+        command_timeout=STATEMENT_DEADLINE,
+        server_settings={"application_name": "headway-relay-listen"},
     )
 
 
@@ -158,22 +206,12 @@ async def close_pool(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
         pool.terminate()
 
 
+async def _plan_once(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+    await connection.execute(_SQL["plan_once"])
+
+
 async def _nothing_to_reset(_connection: object) -> None:
     """Save a round trip per batch: no statement here leaves anything behind in the session."""
-
-
-def _dispatch(record: asyncpg.Record) -> Dispatch:
-    return Dispatch(
-        outbox_id=record["outbox_id"],
-        run_id=record["run_id"],
-        namespace=record["namespace"],
-        path=record["path"],
-        attempt=record["attempt"],
-        queue=record["queue"],
-        handler=record["handler"],
-        trace=record["trace"],
-        age_seconds=record["age_seconds"],
-    )
 
 
 def _handover(record: asyncpg.Record) -> Handover:

@@ -3,9 +3,8 @@
 Knows OpenTelemetry's API only; whether anything is exported is decided where the process starts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from uuid import UUID
 
 from opentelemetry import trace
 
@@ -65,24 +64,24 @@ class Telemetry:
         self._age.set(seconds)
 
     @contextmanager
-    def publishing(self, rows: Sequence[Dispatch]) -> Iterator[Mapping[UUID, str]]:
+    def publishing(self, rows: Sequence[Dispatch]) -> Iterator[list[str]]:
         """Open a span `publish` per row while its batch is published.
 
         Yields:
-            The traceparent for each row's message, by outbox_id.
+            The traceparent for each row's message, in order.
         """
         if not self._tracing:
-            yield {row.outbox_id: row.trace for row in rows}
+            yield [row.trace for row in rows]
             return
-        spans = {row.outbox_id: self._start(row) for row in rows}
+        spans = [self._start(row) for row in rows]
         try:
-            yield {outbox_id: _traceparent(span) for outbox_id, span in spans.items()}
+            yield [_traceparent(span) for span in spans]
         except BaseException as error:
-            for span in spans.values():
+            for span in spans:
                 span.set_status(trace.StatusCode.ERROR, type(error).__name__)
             raise
         finally:
-            for span in spans.values():
+            for span in spans:
                 span.end()
 
     def _start(self, row: Dispatch) -> trace.Span:

@@ -55,9 +55,11 @@ def _options(longest_pause: timedelta) -> list[tuple[str, str | int]]:
         ("grpc.max_reconnect_backoff_ms", int(longest_pause.total_seconds() * 1000)),
         # How long one try to connect may take, in spite of its name: a host that is gone does not refuse.
         ("grpc.min_reconnect_backoff_ms", 1_000),
-        # A connection that died without a word is found out.
+        # A connection that died without a word, or whose other end is frozen, is found out, and calls under way fail.
+        # The second time-out is for an answer to the ping itself; its default is a minute, whatever the first one says.
         ("grpc.keepalive_time_ms", 6_000),
         ("grpc.keepalive_timeout_ms", 3_000),
+        ("grpc.http2.ping_timeout_ms", 3_000),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
     ]

@@ -29,7 +29,15 @@ class TimersSettings(ProcessSettings, DatabaseSettings, CoordinatorAddress):
         minimum=1,
         maximum=1_000,
         unit="items",
-        meaning="The most timers or leases that are told to the coordinator in one call.",
+        meaning="The most timers that are told to the coordinator in one call.",
+    )
+    lease_batch: int = setting(
+        "HEADWAY_TIMERS_LEASE_BATCH",
+        default=50,
+        minimum=1,
+        maximum=1_000,
+        unit="leases",
+        meaning="The most expired leases that are told in one call; other decisions may have to wait for so many.",
     )
     limit: int = setting(
         "HEADWAY_TIMERS_LIMIT",
@@ -37,14 +45,14 @@ class TimersSettings(ProcessSettings, DatabaseSettings, CoordinatorAddress):
         minimum=1,
         maximum=100_000,
         unit="rows",
-        meaning="The most timers, and the most leases, that are read of each bucket in one look.",
+        meaning="The most timers, or expired leases, that are read of each bucket in one look.",
     )
     lanes: int = setting(
         "HEADWAY_TIMERS_LANES",
         default=4,
         minimum=1,
         maximum=64,
-        meaning="How many calls to the coordinator may be under way at the same time.",
+        meaning="How many calls with timers may be under way at the same time.",
     )
     retry_cap: timedelta = setting(
         "HEADWAY_TIMERS_RETRY_CAP",

@@ -15,9 +15,9 @@ import asyncpg
 
 from headway.runtime.sql import load_statements
 
-__all__ = ["LEASE", "Due", "DueKey", "DueReader", "close_pool", "connect_pool"]
+__all__ = ["LEASE", "Due", "DueKey", "DueReader", "close_pool", "connect_listener", "connect_pool"]
 
-_SQL = load_statements(files("headway.timers"), "due.sql", expected=["read_due"])
+_SQL = load_statements(files("headway.timers"), "due.sql", expected=["read_timers", "read_leases", "plan_once"])
 
 LEASE = "lease"
 """The kind of an expired lease; every other kind is a timer's, as stored."""
@@ -55,29 +55,30 @@ class DueReader:
 
     Args:
         pool: Connections to the database.
+        leases: Look at leases, not at timers.
         clock: Monotonic seconds.
-        ahead: How far to look into the future.
-        limit: Most timers, and most leases, of each bucket.
+        limit: Most rows of each bucket.
     """
 
     def __init__(
-        self, pool: "asyncpg.Pool[asyncpg.Record]", *, clock: Callable[[], float], ahead: timedelta, limit: int
+        self, pool: "asyncpg.Pool[asyncpg.Record]", *, leases: bool, clock: Callable[[], float], limit: int
     ) -> None:
         self._pool = pool
+        self._statement = _SQL["read_leases" if leases else "read_timers"]
         self._clock = clock
-        self._ahead = ahead
         self._limit = limit
 
-    async def read(self, skipped: Collection[DueKey]) -> list[Due]:
+    async def read(self, skipped: Collection[DueKey], *, ahead: float) -> list[Due]:
         """Read what is due, or will be soon, the earliest of each bucket first.
 
         Args:
             skipped: What not to look at.
+            ahead: How far to look into the future, seconds.
         """
         async with self._pool.acquire(timeout=ACQUIRE_DEADLINE) as connection:
             records = await connection.fetch(
-                _SQL["read_due"],
-                self._ahead,
+                self._statement,
+                timedelta(seconds=ahead),
                 [key.run_id for key in skipped],
                 [key.path for key in skipped],
                 [key.kind for key in skipped],
@@ -90,7 +91,7 @@ class DueReader:
 
 
 async def connect_pool(database_url: str) -> "asyncpg.Pool[asyncpg.Record]":
-    """Make a pool of one connection; it is opened when it is wanted, so the database may be down now.
+    """Make a pool of a connection per reader; they are opened when they are wanted, so the database may be down now.
 
     Args:
         database_url: `postgresql://…`.
@@ -98,11 +99,23 @@ async def connect_pool(database_url: str) -> "asyncpg.Pool[asyncpg.Record]":
     return await asyncpg.create_pool(
         database_url,
         min_size=0,
-        max_size=1,
+        max_size=2,
         timeout=ACQUIRE_DEADLINE,
         command_timeout=STATEMENT_DEADLINE,
+        max_cached_statement_lifetime=0,
+        init=_plan_once,
         server_settings=_SERVER_SETTINGS,
         reset=_nothing_to_reset,
+    )
+
+
+async def connect_listener(database_url: str) -> "asyncpg.Connection[asyncpg.Record]":
+    """Open a connection of its own, for LISTEN."""
+    return await asyncpg.connect(
+        database_url,
+        timeout=ACQUIRE_DEADLINE,
+        command_timeout=STATEMENT_DEADLINE,
+        server_settings={"application_name": "headway-timers-listen"},
     )
 
 
@@ -115,13 +128,14 @@ async def close_pool(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
         pool.terminate()
 
 
+async def _plan_once(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+    await connection.execute(_SQL["plan_once"])
+
+
 async def _nothing_to_reset(_connection: object) -> None:
     """Save a round trip per look: reading leaves nothing behind in the session."""
 
 
 def _due(record: asyncpg.Record, now: float) -> Due:
-    return Due(
-        bucket=record["bucket"],
-        key=DueKey(record["run_id"], record["path"], record["kind"], record["attempt"]),
-        due_at=now - record["late_seconds"],
-    )
+    bucket, run_id, path, kind, attempt, late_seconds = record
+    return Due(bucket=bucket, key=DueKey(run_id, path, kind, attempt), due_at=now - late_seconds)

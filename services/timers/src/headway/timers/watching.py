@@ -8,7 +8,7 @@ import asyncio
 import logging
 import math
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
@@ -16,7 +16,7 @@ from headway.runtime.backoff import Backoff
 from headway.runtime.parked import BatchSize, Parked
 from headway.timers.batches import Batches
 from headway.timers.coordinator import Coordinator, CoordinatorLateError, CoordinatorRefusedError, Outcome
-from headway.timers.store import LEASE, Due, DueKey, DueReader
+from headway.timers.store import Due, DueKey, DueReader
 from headway.timers.telemetry import Telemetry
 
 __all__ = ["Lookout", "Teller"]
@@ -27,6 +27,8 @@ FAILED = Backoff(initial=timedelta(seconds=1), cap=timedelta(seconds=30))
 # What was answered STALE is gone, as a rule; what is not is asked about again soon, but not at every look.
 UNSURE = Backoff(initial=timedelta(milliseconds=100), cap=timedelta(seconds=1))
 MOST_ASIDE = 50_000
+HURRY = 0.02  # seconds between two looks while timers are set for soon
+PAUSE = 0.004  # seconds between two hand-overs: what is due meanwhile shares a call
 STEP_BACK = (0.005, 0.025)  # seconds, between; see Teller.step_back
 
 
@@ -123,13 +125,13 @@ class Teller:
 
 
 class Lookout:
-    """Looks for what is due and hands it to the lanes.
+    """Looks for what is due, or will be before the next look, and hands each to the lanes when its time has come.
 
     Args:
         reader: Where to look.
         batches: Where it goes.
         teller: What to leave alone, and how much to hand over at once.
-        poll_interval: The longest time between two looks; the reader looks as far ahead.
+        poll_interval: The longest time between two looks.
         limit: As the reader's: a look that brings as many wants another at once.
         clock: Monotonic seconds, as the reader's.
     """
@@ -150,26 +152,52 @@ class Lookout:
         self._teller = teller
         self._poll_seconds = poll_interval.total_seconds()
         self._limit = limit
+        self._hurry_until = -math.inf
+        self._hurried = asyncio.Event()
+
+    def hurry(self) -> None:
+        """Look at once, and then often for as long as what was set may be due before a look at the usual time."""
+        now = self._clock()
+        if now >= self._hurry_until:
+            self._hurried.set()
+        self._hurry_until = now + self._poll_seconds
 
     async def step(self) -> None:
-        """Look once, hand over what is due, and sleep until the next thing is due or the next look is."""
-        found = await self._reader.read(self._teller.aside())
-        now = self._clock()
-        due = [item for item in found if item.due_at <= now]
-        for batch in self._batched(due):
-            await self._batches.put(batch)
-        most = max(Counter((item.bucket, item.key.kind == LEASE) for item in due).values(), default=0)
-        if most < self._limit:
-            coming = min((item.due_at for item in found if item.due_at > now), default=math.inf) - self._clock()
-            await asyncio.sleep(max(0.0, min(self._poll_seconds, coming + self._teller.step_back)))
+        """Look once, and hand over what was found, each when it is due, until it is time to look again."""
+        self._hurried.clear()
+        every = min(HURRY, self._poll_seconds) if self._clock() < self._hurry_until else self._poll_seconds
+        found = await self._reader.read(self._teller.aside(), ahead=every)
+        look_at = self._clock() + every
+        # There may be more behind what was found: then all of it is handed over first, and the next look is at once.
+        is_full = max(Counter(item.bucket for item in found).values(), default=0) >= self._limit
+        coming = deque(sorted(found, key=lambda item: item.due_at))
+        pause = 0.0
+        while coming and (is_full or coming[0].due_at < look_at):
+            step_back = self._teller.step_back
+            wait = coming[0].due_at + step_back - self._clock()
+            if await self._is_hurried_within(max(pause, wait)) or (step_back and wait > 0):
+                return  # to look again; and what another copy told meanwhile is not there any more
+            now = self._clock()
+            due: list[Due] = []
+            while coming and coming[0].due_at <= now:
+                due.append(coming.popleft())
+            for batch in self._batched(due):
+                await self._batches.put(batch)
+            pause = PAUSE
+        if not is_full:
+            await self._is_hurried_within(look_at - self._clock())
+
+    async def _is_hurried_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._hurried.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def _batched(self, due: Sequence[Due]) -> Iterator[Sequence[Due]]:
-        """Cut into batches: timers first, because they have a time to keep; items of a bucket together."""
-        for leases in (False, True):
-            items = sorted(
-                (item for item in due if (item.key.kind == LEASE) == leases),
-                key=lambda item: (item.bucket, item.due_at),
-            )
-            size = self._teller.size.size
-            for start in range(0, len(items), size):
-                yield items[start : start + size]
+        """Cut into batches, items of a bucket together."""
+        items = sorted(due, key=lambda item: (item.bucket, item.due_at))
+        size = self._teller.size.size
+        for start in range(0, len(items), size):
+            yield items[start : start + size]

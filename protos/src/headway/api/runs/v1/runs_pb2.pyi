@@ -2,6 +2,7 @@ import datetime
 
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from headway.api.tasks.v1 import tasks_pb2 as _tasks_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -228,6 +229,26 @@ class StartResponse(_message.Message):
     existed: bool
     version: int
     def __init__(self, run_id: _Optional[str] = ..., existed: _Optional[bool] = ..., version: _Optional[int] = ...) -> None: ...
+
+class StartManyRequest(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[StartRequest]
+    def __init__(self, items: _Optional[_Iterable[_Union[StartRequest, _Mapping]]] = ...) -> None: ...
+
+class StartManyResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[StartResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[StartResult, _Mapping]]] = ...) -> None: ...
+
+class StartResult(_message.Message):
+    __slots__ = ("started", "refusal")
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    started: StartResponse
+    refusal: _tasks_pb2.Refusal
+    def __init__(self, started: _Optional[_Union[StartResponse, _Mapping]] = ..., refusal: _Optional[_Union[_tasks_pb2.Refusal, _Mapping]] = ...) -> None: ...
 
 class GetRequest(_message.Message):
     __slots__ = ("namespace", "run_id")

@@ -44,6 +44,11 @@ class RunsServiceStub:
                 request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.StartRequest.SerializeToString,
                 response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.StartResponse.FromString,
                 _registered_method=True)
+        self.StartMany = channel.unary_unary(
+                '/headway.api.runs.v1.RunsService/StartMany',
+                request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.StartManyRequest.SerializeToString,
+                response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.StartManyResponse.FromString,
+                _registered_method=True)
         self.Get = channel.unary_unary(
                 '/headway.api.runs.v1.RunsService/Get',
                 request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.GetRequest.SerializeToString,
@@ -92,7 +97,18 @@ class RunsServiceServicer:
     def Start(self, request, context):
         """Start starts a run of the deployed version. Safe to repeat: by `key` if given, else by request_id.
         NOT_FOUND (WORKFLOW_NOT_FOUND), INVALID_ARGUMENT (INVALID_INPUT, INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_KEY,
-        INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED).
+        INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
+        the delay in the google.rpc.RetryInfo that comes with it).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StartMany(self, request, context):
+        """StartMany starts up to 256 runs, in far less time than as many calls of Start. Each item is judged by itself, as by
+        Start: one that is refused harms no other, and its result carries the reason. Safe to repeat as a whole: each item
+        has a request_id. Split the list by bytes too: a message has a limit. The call fails as a whole with
+        INVALID_ARGUMENT (BATCH_TOO_LARGE), RESOURCE_EXHAUSTED (OVERLOADED, as with Start) and UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -159,6 +175,11 @@ def add_RunsServiceServicer_to_server(servicer, server):
                     servicer.Start,
                     request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.StartRequest.FromString,
                     response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.StartResponse.SerializeToString,
+            ),
+            'StartMany': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartMany,
+                    request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.StartManyRequest.FromString,
+                    response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.StartManyResponse.SerializeToString,
             ),
             'Get': grpc.unary_unary_rpc_method_handler(
                     servicer.Get,
@@ -228,6 +249,33 @@ class RunsService:
             '/headway.api.runs.v1.RunsService/Start',
             headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.StartRequest.SerializeToString,
             headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.StartResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartMany(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.api.runs.v1.RunsService/StartMany',
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.StartManyRequest.SerializeToString,
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.StartManyResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,7 +41,14 @@ class RunsServiceStub:
     Start: _grpc.UnaryUnaryMultiCallable[_runs_pb2.StartRequest, _runs_pb2.StartResponse]
     """Start starts a run of the deployed version. Safe to repeat: by `key` if given, else by request_id.
     NOT_FOUND (WORKFLOW_NOT_FOUND), INVALID_ARGUMENT (INVALID_INPUT, INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_KEY,
-    INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED).
+    INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
+    the delay in the google.rpc.RetryInfo that comes with it).
+    """
+    StartMany: _grpc.UnaryUnaryMultiCallable[_runs_pb2.StartManyRequest, _runs_pb2.StartManyResponse]
+    """StartMany starts up to 256 runs, in far less time than as many calls of Start. Each item is judged by itself, as by
+    Start: one that is refused harms no other, and its result carries the reason. Safe to repeat as a whole: each item
+    has a request_id. Split the list by bytes too: a message has a limit. The call fails as a whole with
+    INVALID_ARGUMENT (BATCH_TOO_LARGE), RESOURCE_EXHAUSTED (OVERLOADED, as with Start) and UNAVAILABLE.
     """
     Get: _grpc.UnaryUnaryMultiCallable[_runs_pb2.GetRequest, _runs_pb2.GetResponse]
     """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
@@ -80,7 +87,14 @@ class RunsServiceAsyncStub(RunsServiceStub):
     Start: _aio.UnaryUnaryMultiCallable[_runs_pb2.StartRequest, _runs_pb2.StartResponse]  # type: ignore[assignment]
     """Start starts a run of the deployed version. Safe to repeat: by `key` if given, else by request_id.
     NOT_FOUND (WORKFLOW_NOT_FOUND), INVALID_ARGUMENT (INVALID_INPUT, INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_KEY,
-    INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED).
+    INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
+    the delay in the google.rpc.RetryInfo that comes with it).
+    """
+    StartMany: _aio.UnaryUnaryMultiCallable[_runs_pb2.StartManyRequest, _runs_pb2.StartManyResponse]  # type: ignore[assignment]
+    """StartMany starts up to 256 runs, in far less time than as many calls of Start. Each item is judged by itself, as by
+    Start: one that is refused harms no other, and its result carries the reason. Safe to repeat as a whole: each item
+    has a request_id. Split the list by bytes too: a message has a limit. The call fails as a whole with
+    INVALID_ARGUMENT (BATCH_TOO_LARGE), RESOURCE_EXHAUSTED (OVERLOADED, as with Start) and UNAVAILABLE.
     """
     Get: _aio.UnaryUnaryMultiCallable[_runs_pb2.GetRequest, _runs_pb2.GetResponse]  # type: ignore[assignment]
     """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
@@ -122,7 +136,20 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_runs_pb2.StartResponse, _abc.Awaitable[_runs_pb2.StartResponse]]:
         """Start starts a run of the deployed version. Safe to repeat: by `key` if given, else by request_id.
         NOT_FOUND (WORKFLOW_NOT_FOUND), INVALID_ARGUMENT (INVALID_INPUT, INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_KEY,
-        INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED).
+        INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
+        the delay in the google.rpc.RetryInfo that comes with it).
+        """
+
+    @_abc_1.abstractmethod
+    def StartMany(
+        self,
+        request: _runs_pb2.StartManyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.StartManyResponse, _abc.Awaitable[_runs_pb2.StartManyResponse]]:
+        """StartMany starts up to 256 runs, in far less time than as many calls of Start. Each item is judged by itself, as by
+        Start: one that is refused harms no other, and its result carries the reason. Safe to repeat as a whole: each item
+        has a request_id. Split the list by bytes too: a message has a limit. The call fails as a whole with
+        INVALID_ARGUMENT (BATCH_TOO_LARGE), RESOURCE_EXHAUSTED (OVERLOADED, as with Start) and UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod

@@ -197,7 +197,7 @@ CREATE TABLE timers (
     CONSTRAINT timers_kind CHECK (kind IN
         ('wait', 'event_timeout', 'retry', 'queue_timeout', 'total_timeout', 'run_deadline', 'cancel_grace'))
 );
-CREATE INDEX timers_due ON timers (bucket, due_at);
+CREATE INDEX timers_due ON timers (due_at); -- as runs_by_time
 
 CREATE TABLE signals (
     bucket      smallint    NOT NULL,

@@ -4,10 +4,6 @@
 -- The plan that a run is pinned to.
 SELECT plan FROM definitions WHERE namespace = $1 AND workflow = $2 AND version = $3;
 
--- name: get_deployed
--- The version that new runs take.
-SELECT version FROM definitions WHERE namespace = $1 AND workflow = $2 AND deployed;
-
 -- name: get_definition
 -- One version, to be shown; 0: the deployed one.
 SELECT namespace, workflow, version, deployed, digest, created_at, source, plan

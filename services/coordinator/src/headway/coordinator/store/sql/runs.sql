@@ -79,16 +79,6 @@ SELECT $1, x.run_id, x.path, x.attempt, x.owner, x.answer, $2
 FROM unnest($3::uuid[], $4::text[], $5::bigint[], $6::text[], $7::text[]) AS x (run_id, path, attempt, owner, answer)
 ON CONFLICT DO NOTHING;
 
--- name: claim_start_key
--- The key claims a ready-made run id; the run is inserted under it afterwards. Its bucket is the key's own.
-INSERT INTO start_keys (bucket, namespace, key, run_id, digest, created_at)
-VALUES ($1, $2, $3, $4, $5, now())
-ON CONFLICT DO NOTHING;
-
--- name: find_start_key
--- Who claimed the key.
-SELECT run_id, digest FROM start_keys WHERE bucket = $1 AND namespace = $2 AND key = $3;
-
 -- name: get_run
 -- One run, with its input and output, to be shown.
 SELECT r.run_id, r.namespace, r.workflow, r.version, r.state, r.epoch, r.seq, r.key, r.cancelling, r.error,
