@@ -201,7 +201,7 @@ def plain(choices: Seeded) -> Graph:
     nodes = [_plain_node(choices, node) for node in graph.plan.nodes.values()]
     last = nodes[-1]
     if last.type is NodeType.CALL and choices.of((True, False)):
-        nodes[-1] = replace(last, type=NodeType.FINISH, input=None, output=choices.of((None, reference("input"))))
+        nodes[-1] = Node(id=last.id, type=NodeType.FINISH, output=choices.of((None, reference("input"))))
     switches = {node.id for node in nodes if node.type is NodeType.SWITCH}
     edges = [
         replace(each, when=None, on=each.on if each.source in switches else EdgeKind.SUCCESS)
@@ -230,7 +230,7 @@ def tree(choices: Seeded) -> Graph:
 
 def _plain_node(choices: Seeded, node: Node) -> Node:
     if node.type is NodeType.WAIT or (node.type is NodeType.CALL and choices.whole(0, 5) == 0):
-        return replace(node, type=NodeType.SET, values={f"v_{node.id}": reference("input.list")})
+        return Node(id=node.id, type=NodeType.SET, values={f"v_{node.id}": reference("input.list")})
     if node.type in WORKER_NODES:
         limit = TimeOuts(attempt_ms=choices.of((None, 7_000, 60_000)))
         return replace(node, lease_ms=choices.of((8_000, 60_000)), timeouts=limit)
@@ -429,8 +429,7 @@ async def test_one_statement_writes_the_rows_that_the_general_statements_would_w
             await database.execute(EMPTY)
     finally:
         await pool.close()
-    print(ways)
     assert sum(ways.straight[kind] for kind in ("run started", "run moved", "run ended")) >= temper.straight * MORE
-    assert ways.general >= temper.general * MORE
+    assert min(ways.general, 2 * ways.left) >= temper.general * MORE
     if temper.plain:
-        assert min(ways.straight[kind] for kind in KINDS) >= 2 * MORE, ways.straight
+        assert min(ways.straight[kind] for kind in KINDS) >= 2 * MORE, ways

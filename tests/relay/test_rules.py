@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import asyncpg
@@ -16,7 +17,7 @@ from headway.relay import store
 from headway.relay.messages import DISPATCH_FIELDS, Dispatch, NotPublishableError, dispatch_values
 from headway.relay.telemetry import Telemetry
 from headway.relay.wakes import Wakes
-from tests.relay.world import World
+from tests.relay.world import World, until
 
 RUN = UUID("0190c5a8-0000-7000-8000-000000000001")
 TRACE = "00-11111111111111111111111111111111-2222222222222222-01"
@@ -118,6 +119,51 @@ def test_with_tracing_each_message_has_a_span_that_is_the_row_s_child(monkeypatc
     assert span.context is not None
     assert message_trace == f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-01"
     provider.shutdown()
+
+
+async def test_the_age_of_a_dispatch_is_told_by_the_time_of_its_claim(world: World) -> None:
+    pool = await store.connect_pool(world.database_url, 1)
+    outbox = store.Outbox(pool)
+    try:
+        async with outbox.take_dispatches(0, 1, parked_rows=[], parked_queues=[]) as taken:
+            assert not taken.rows
+        await asyncio.sleep(0.2)  # the next transaction has begun
+        await world.dispatch(age=7.0)
+        async with outbox.take_dispatches(0, 1, parked_rows=[], parked_queues=[]) as taken:
+            (found,) = taken.rows
+    finally:
+        await outbox.close()
+        await store.close_pool(pool)
+
+    assert 7.0 <= found.age_seconds < 20.0
+
+
+async def test_no_transaction_stays_open_when_nothing_comes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "AHEAD_SECONDS", 0.5)
+    pool = await store.connect_pool(world.database_url, 1)
+    outbox = store.Outbox(pool)
+
+    async def states() -> list[str]:
+        rows = await world.database.fetch(
+            "SELECT state FROM pg_stat_activity WHERE datname = current_database()"
+            " AND application_name = 'headway-relay'"
+        )
+        return [row["state"] for row in rows]
+
+    try:
+        async with outbox.take_dispatches(0, 1, parked_rows=[], parked_queues=[]):
+            pass
+        assert await states() == ["idle in transaction"]
+        await until(lambda: _idle(states), "it is ended")
+        async with outbox.take_dispatches(0, 1, parked_rows=[], parked_queues=[]):
+            pass
+    finally:
+        await outbox.close()
+        await store.close_pool(pool)
+
+
+async def _idle(states: Callable[[], Awaitable[list[str]]]) -> bool:
+    return await states() == ["idle"]
 
 
 async def test_the_pool_resets_nothing_and_loses_nothing_by_it(world: World) -> None:

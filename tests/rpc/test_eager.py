@@ -231,6 +231,23 @@ async def test_a_run_goes_to_its_end_by_reports_alone(world: World) -> None:
     assert await world.one("SELECT count(*) FROM run_events") == 5
 
 
+async def test_a_task_that_is_redone_is_granted_at_the_attempt_that_it_is_at(world: World) -> None:
+    await world.first.deploy(LINE)
+    first = await leased(world, "line")
+    await world.first.fail(granted(await report(world.first, first)), final=True)
+    await world.first.retry(first.run_id, "a")
+    again = await world.dispatch(first.run_id)
+    await world.first.grant(again)
+
+    result = await report(world.first, again, "another input", key="again")
+
+    assert granted(result) == Dispatch(first.run_id, "b", 2)
+    assert await columns(world, granted(result), "generation") == (2,)
+    assert result.next.grant.idempotency_key == f"{first.run_id}/b/2"
+    assert result.next.grant.try_number == 1
+    assert answer(await report(world.first, granted(result), key="k2")) == ("ACCEPTED", "c")
+
+
 async def test_what_comes_behind_a_control_node_is_granted_too(world: World) -> None:
     await world.first.deploy(SWITCH)
     first = await leased(world, "switched")

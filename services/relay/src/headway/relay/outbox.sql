@@ -40,7 +40,7 @@ WITH taken AS (
     RETURNING outbox_id, run_id, namespace, path, attempt, queue, handler, trace, created_at
 )
 SELECT outbox_id, run_id, namespace, path, attempt, queue, handler, trace,
-       date_part('epoch', now() - created_at) AS age_seconds,
+       date_part('epoch', statement_timestamp() - created_at) AS age_seconds,
        EXISTS (SELECT FROM outbox WHERE bucket = $1 AND kind = 'handover') AS beside_handovers
 FROM taken
 ORDER BY outbox_id;

@@ -61,7 +61,7 @@ class Relay:
         self._settings = settings
         self._around = around
         telemetry = Telemetry(tracing=bool(settings.otlp_endpoint or settings.trace_file))
-        outbox = Outbox(around.pool)
+        self._outbox = outbox = Outbox(around.pool)
         self._dispatches, self._handovers = Wakes(), Wakes()
         self._loops = Loops(backoff=Backoff(cap=settings.retry_cap), chance=around.chance)
         self._publisher = Publisher(
@@ -118,6 +118,7 @@ class Relay:
                 await self._drain(lanes, watches)
         finally:
             self._listener.close()
+            await self._outbox.close()
 
     def _start(self, group: asyncio.TaskGroup) -> "tuple[list[asyncio.Task[None]], list[asyncio.Task[None]]]":
         """Start the loops: those that finish their step at the end, and those that are broken off."""

@@ -33,7 +33,7 @@ from headway.coordinator.engine.submissions import Fire, Report, ReportSucceeded
 from headway.coordinator.store.changes import EventRecord, Saving
 from headway.coordinator.store.errors import translated
 from headway.coordinator.store.loading import Found, Held, load, lock_steps, read_steps
-from headway.coordinator.store.pool import Connection, Seats
+from headway.coordinator.store.pool import Connection, Seat, Seats
 from headway.coordinator.store.saving import StaleReport, save, save_stale_reports, save_straight
 from headway.coordinator.store.timers import delete_timers, due_timers, find_requests
 
@@ -56,27 +56,36 @@ class Decisions:
             committed: told which runs have new events, after each commit.
         """
         self._bucket = bucket
-        self._seat = seats.seat()
+        self._seats = seats
+        self._free: list[Seat] = []
         self._plans = plans
         self._committed = committed
         self._luck = 1.0  # how often, lately, batches went straight, or could have
 
     async def commit(self, tickets: Tickets) -> Committed[Submission]:
         """Decide a batch in one transaction; nothing is answered before it has committed."""
-        may_go_straight = all(ticket.item.goes_straight and not ticket.waits for ticket in tickets)
-        with translated():
-            async with self._seat as connection:
-                is_tried = may_go_straight and self._luck > WORTH_IT
-                batch = await self._go_straight(connection, tickets) if is_tried else None
-                if batch is None:
-                    batch = _Batch(self._bucket, self._plans, tickets)
-                    async with connection.transaction():
-                        was_straight = await batch.decide(connection)
-                    could_have = may_go_straight and was_straight and not is_tried
-                    self._luck += (could_have - self._luck) * (IN_VAIN if is_tried else MEMORY)
+        seat = self._free.pop() if self._free else self._seats.seat()
+        try:
+            with translated():
+                async with seat as connection:
+                    batch = await self._decide(connection, tickets)
+        finally:
+            self._free.append(seat)
         batch.after_commit()
         self._committed(batch.changed_runs())
         return batch.result
+
+    async def _decide(self, connection: Connection, tickets: Tickets) -> "_Batch":
+        may_go_straight = all(ticket.item.goes_straight and not ticket.waits for ticket in tickets)
+        is_tried = may_go_straight and self._luck > WORTH_IT
+        if is_tried and (straight := await self._go_straight(connection, tickets)) is not None:
+            return straight
+        batch = _Batch(self._bucket, self._plans, tickets)
+        async with connection.transaction():
+            was_straight = await batch.decide(connection)
+        could_have = may_go_straight and was_straight and not is_tried
+        self._luck += (could_have - self._luck) * (IN_VAIN if is_tried else MEMORY)
+        return batch
 
     async def _go_straight(self, connection: Connection, tickets: Tickets) -> "_Batch | None":
         """Decide without locks and write in one statement, which is the transaction; None: nothing was written."""

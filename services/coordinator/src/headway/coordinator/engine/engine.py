@@ -145,6 +145,8 @@ class Engine:
         """Run a lane until the engine stops."""
         self._lanes.append(lane)
         self._spawn(lane.run(), lane.name)
+        if lane.beside:
+            self._spawn(lane.run_beside(), f"{lane.name}, beside")
 
     async def sweep_lost(self, after: Swept | None = None) -> tuple[int, Swept | None]:
         """Dispatch a page of the READY tasks again, whatever their age: the broker lost everything.
@@ -265,7 +267,11 @@ class Engine:
     def _decision_lane(self, bucket: int) -> Lane[Submission]:
         decisions = Decisions(bucket, self._seats, self.plans, self.watchers.tell)
         return Lane(
-            f"decisions-{bucket}", decisions.commit, group=lambda item: item.run_id, size=lambda item: item.size
+            f"decisions-{bucket}",
+            decisions.commit,
+            group=lambda item: item.run_id,
+            size=lambda item: item.size,
+            beside=True,
         )
 
     def _lease_lane(self, bucket: int) -> Lane[LeaseAsk]:

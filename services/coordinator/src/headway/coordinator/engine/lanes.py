@@ -29,6 +29,7 @@ NEW_PART = 8  # of a transaction that has work under way, one in so many items i
 NEW_LEAST = 8  # items of new work that a transaction takes however little is under way
 NEW_BETWEEN = 64  # items of new work in a transaction of its own, between two that have work under way
 SOONEST, LATEST = 0.2, 5.0  # seconds after which those who were refused are asked to come again
+BESIDE = 48  # items under way that wait, before a second transaction begins beside the one that runs
 SKIPS = 4  # of an item, before the lane waits for its run's lock whatever else it could do
 CONFLICT_TRIES = 5  # of a single item, before it is given up as unavailable
 _log = logging.getLogger(__name__)
@@ -99,6 +100,7 @@ class Lane(Generic[Item]):
         group: Callable[[Item], object],
         size: Callable[[Item], int] = lambda _item: 0,
         stride: float = 0.0,
+        beside: bool = False,
     ) -> None:
         """Make a lane; `run` starts it.
 
@@ -109,17 +111,21 @@ class Lane(Generic[Item]):
             size: bytes of an item's payload.
             stride: seconds from the beginning of one transaction to that of the next, at the least, when something
                 queued meanwhile. For what is so quick that hardly anything does.
+            beside: `run_beside` is to be run as well.
         """
         self.name = name
         self._commit = commit
         self._group = group
         self.size = size
         self._stride = stride
+        self.beside = beside
         self._bytes = 0  # of what has queued
         self._queue: deque[Ticket[Item]] = deque()
         self._new: deque[Ticket[Item]] = deque()
         self._skipped: deque[Ticket[Item]] = deque()
         self._woken = asyncio.Event()
+        self._many_wait = asyncio.Event()
+        self._groups: set[object] = set()  # of the transaction that runs
         self._has_settled = True
         self._began_at: float | None = None  # the transaction that runs
         self._was_busy = False  # the last transaction had work under way
@@ -145,6 +151,8 @@ class Lane(Generic[Item]):
         (self._new if new else self._queue).extend(tickets)
         self._bytes += size
         self._woken.set()
+        if len(self._queue) >= BESIDE:
+            self._many_wait.set()
         return call.done
 
     def need_room(self, count: int, size: int, *, new: bool = False) -> None:
@@ -198,6 +206,29 @@ class Lane(Generic[Item]):
             if self.backlog:
                 self._woken.set()
 
+    async def run_beside(self) -> None:
+        """Serve, beside `run`, what waits when much does: while one transaction is at the database, decide the next."""
+        while True:
+            await self._many_wait.wait()
+            while batch := self._take_apart():
+                await self._serve(batch)
+                if self._skipped:
+                    self._woken.set()
+            self._many_wait.clear()
+
+    def _take_apart(self) -> list[Ticket[Item]]:
+        """Work under way of groups that are not in the transaction that runs; none when little waits."""
+        if len(self._queue) < BESIDE:
+            return []
+        taken: list[Ticket[Item]] = []
+        self._move(self._queue, taken, BATCH, BATCH_BYTES)
+        batch = [ticket for ticket in taken if self._group(ticket.item) not in self._groups]
+        if len(batch) < len(taken):
+            left = [ticket for ticket in taken if self._group(ticket.item) in self._groups]
+            self._queue.extendleft(reversed(left))
+            self._bytes += sum([ticket.size for ticket in left])
+        return batch
+
     def _note_pace(self, seconds: float, *, has_left: bool) -> None:
         """Learn from a transaction how fast new work goes on. When all was taken, it could have been more."""
         if self._new_taken:
@@ -224,6 +255,7 @@ class Lane(Generic[Item]):
         else:
             batch = self._fill()
         self._has_settled = False
+        self._groups = {self._group(ticket.item) for ticket in batch}
         return batch
 
     def _fill(self) -> list[Ticket[Item]]:

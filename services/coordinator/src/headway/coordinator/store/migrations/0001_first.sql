@@ -250,7 +250,7 @@ CREATE TABLE settings (
     value  text NOT NULL,
     CONSTRAINT settings_pkey PRIMARY KEY (name)
 );
-INSERT INTO settings (name, value) VALUES ('run_buckets', '2');
+INSERT INTO settings (name, value) VALUES ('run_buckets', '1');
 
 -- Buckets that hold runs: what sweeps and timers walk over.
 CREATE TABLE buckets (
