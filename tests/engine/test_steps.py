@@ -196,18 +196,15 @@ KINDS = {
 
 
 def plain(choices: Seeded) -> Graph:
-    """A workflow whose edges, but for those of switches, are all taken when nothing fails; it sets variables."""
+    """A workflow whose edges, but for those of switches, are all taken when nothing fails."""
     graph = workflow(choices, simple=True, most_nodes=12)
     nodes = [_plain_node(choices, node) for node in graph.plan.nodes.values()]
-    last = nodes[-1]
-    if last.type is NodeType.CALL and choices.of((True, False)):
-        nodes[-1] = Node(id=last.id, type=NodeType.FINISH, output=choices.of((None, reference("input"))))
     switches = {node.id for node in nodes if node.type is NodeType.SWITCH}
     edges = [
         replace(each, when=None, on=each.on if each.source in switches else EdgeKind.SUCCESS)
         for each in graph.plan.edges
     ]
-    return Graph(plan(nodes, edges))
+    return Graph(plan(_ended(choices, nodes), edges))
 
 
 def tree(choices: Seeded) -> Graph:
@@ -225,10 +222,20 @@ def tree(choices: Seeded) -> Graph:
     edges = [
         edge(calls[choices.whole(max(0, place - 2), place - 1)].id, calls[place].id) for place in range(1, len(calls))
     ]
-    return Graph(plan([_plain_node(choices, call) for call in calls], edges))
+    return Graph(plan(_ended(choices, [_plain_node(choices, call) for call in calls]), edges))
+
+
+def _ended(choices: Seeded, nodes: list[Node]) -> list[Node]:
+    """The last one may be the end of the run."""
+    if nodes[-1].type is not NodeType.CALL or choices.of((True, False)):
+        return nodes
+    message, output = (choices.of((None, reference("input"))) for _ in range(2))
+    return [*nodes[:-1], Node(id=nodes[-1].id, type=NodeType.FINISH, message=message, output=output)]
 
 
 def _plain_node(choices: Seeded, node: Node) -> Node:
+    if node.type is NodeType.CALL and choices.whole(0, 7) == 0:
+        return Node(id=node.id, type=NodeType.WAIT_FOR_EVENT, event=SIGNALS[0])
     if node.type is NodeType.WAIT or (node.type is NodeType.CALL and choices.whole(0, 5) == 0):
         return Node(id=node.id, type=NodeType.SET, values={f"v_{node.id}": reference("input.list")})
     if node.type in WORKER_NODES:
@@ -255,9 +262,10 @@ class Drive:
             *self.work,
             self.start_and_tell,
             *[self.fire] * 2,
+            *[self.signal] * 2,
             *[
-                self.failure, self.failure, self.give_back, self.stop_early, self.lose, self.signal,
-                self.cancel, self.retry, self.retry, self.stale,
+                self.failure, self.failure, self.give_back, self.stop_early, self.lose, self.cancel,
+                 self.retry, self.retry, self.stale,
             ] * temper.unruly,
         ]  # fmt: skip
 

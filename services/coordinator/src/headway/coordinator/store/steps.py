@@ -186,10 +186,13 @@ class Steps:
             self._specs,
             (row.namespace, row.queue, row.handler, row.lease_ms, row.attempt_timeout_ms, row.lease_owner),
         )
-        input_path, input_attempt, input_role = row.input or (None, None, None)
+        own = payloads.claim((row.path, 1, "input"))
+        if own is not None and row.input != (row.path, 1, "input"):
+            return None
+        input_path, input_attempt, input_role = (None, None, None) if own is not None or row.input is None else row.input
         return (
-            run_id, row.path, spec, input_path, input_attempt, input_role, payloads.claim((row.path, 1, "input")),
-            row.grant_key, lease_ms, row.eager_grants, outbox_id, trace,
+            run_id, row.path, spec, input_path, input_attempt, input_role, own, row.grant_key, lease_ms,
+            row.eager_grants, outbox_id, trace,
         )  # fmt: skip
 
     def _settled_task(self, run_id: UUID, row: TaskRow, payloads: "_Payloads") -> Row | None:

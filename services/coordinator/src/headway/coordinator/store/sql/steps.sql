@@ -101,15 +101,18 @@ WITH held AS MATERIALIZED (
                        attempt_expires_at, sweep_at, reported)
     SELECT $1::smallint, x.run_id, x.path, CASE WHEN x.grant_key IS NULL THEN 'ready' ELSE 'running' END, 1, 1, 0, 0,
            ($6::text[])[x.spec], ($7::text[])[x.spec], ($8::text[])[x.spec], ($9::integer[])[x.spec],
-           ($10::integer[])[x.spec], x.input_path, x.input_attempt, x.input_role, $2::timestamptz, $2::timestamptz,
+           ($10::integer[])[x.spec],
+           CASE WHEN x.own IS NULL THEN x.input_path ELSE x.path END,
+           CASE WHEN x.own IS NULL THEN x.input_attempt ELSE 1 END,
+           CASE WHEN x.own IS NULL THEN x.input_role ELSE 'input' END, $2::timestamptz, $2::timestamptz,
            CASE WHEN x.grant_key IS NULL THEN NULL ELSE $2::timestamptz END, ($11::text[])[x.spec],
            CASE WHEN x.grant_key IS NULL THEN NULL ELSE $2::timestamptz END, ($11::text[])[x.spec],
            $2::timestamptz + x.lease_ms * interval '1 millisecond', x.grant_key, x.eager_grants,
            CASE WHEN x.grant_key IS NULL THEN NULL ELSE $2::timestamptz + ($10::integer[])[x.spec] * interval '1 millisecond' END,
            CASE WHEN x.grant_key IS NULL THEN $2::timestamptz + interval '1 minute' END, false
-    FROM unnest($32::uuid[], $33::text[], $34::integer[], $35::text[], $36::bigint[], $37::text[], $39::text[],
-                $40::integer[], $41::smallint[])
-        AS x (run_id, path, spec, input_path, input_attempt, input_role, grant_key, lease_ms, eager_grants)
+    FROM unnest($32::uuid[], $33::text[], $34::integer[], $35::text[], $36::bigint[], $37::text[], $38::bytea[],
+                $39::text[], $40::integer[], $41::smallint[])
+        AS x (run_id, path, spec, input_path, input_attempt, input_role, own, grant_key, lease_ms, eager_grants)
     WHERE (SELECT whole FROM gate)
 ), settled AS (
     INSERT INTO tasks (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler,
