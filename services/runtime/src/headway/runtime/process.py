@@ -70,7 +70,7 @@ def run_service(
 def _calm_garbage_collection() -> None:
     """Looks for cycles less often, and never among what was imported: else a tenth of the time goes into that."""
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(50_000, 20, 20)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

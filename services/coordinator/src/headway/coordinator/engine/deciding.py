@@ -116,6 +116,7 @@ class _Batch:
         self._is_tracing = telemetry.is_tracing()
         self._spans: list[telemetry.OpenSpan] = []
         self._dispatched: list[Dispatched] = []
+        self._eager = Eager()
 
     async def decide(self, connection: Connection) -> bool:
         """All of the transaction but its beginning and end; True: decide_straight would have done."""
@@ -139,11 +140,11 @@ class _Batch:
         return not self._stale and await save_straight(connection, self._bucket, self._savings.values(), found.now)
 
     async def _reduce(self, connection: Connection, found: Found) -> None:
-        eager = self._eager = Eager(partial(self._load, connection))
+        eager = self._eager
         await self._take(connection, found)
         await self._prepare(connection, found.now)
         await self._decide_all(connection, found.now)
-        await eager.grant(found.now)
+        await eager.grant(found.now, partial(self._load, connection))
         self._dispatch()
         if eager.granted:
             self.result.outcomes = [

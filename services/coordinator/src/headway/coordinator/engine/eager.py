@@ -89,11 +89,10 @@ class _Repeat(Struct, eq=False):
 class Eager:
     """The eager leases of one batch."""
 
-    __slots__ = ("_candidates", "_load", "_repeats", "granted")
+    __slots__ = ("_candidates", "_repeats", "granted")
 
-    def __init__(self, load: Load) -> None:
-        """Begin with none; `load` reads rows of runs in the batch's transaction."""
-        self._load = load
+    def __init__(self) -> None:
+        """Begin with none."""
         self._candidates: list[_Candidate] = []
         self._repeats: list[_Repeat] = []
         self.granted: dict[Ticket[Any], Continued] = {}
@@ -117,15 +116,20 @@ class Eager:
         """A report came again: it gets the next task that its first answer granted, while that is still held."""
         self._repeats.append(_Repeat(ticket, report.owner, wish, saving))
 
-    async def grant(self, now: datetime) -> None:
-        """Lease what is still wanted at the end of the batch: a later event may have cancelled it."""
+    async def grant(self, now: datetime, load: Load) -> None:
+        """Lease what is still wanted at the end of the batch: a later event may have cancelled it.
+
+        Args:
+            now: the batch's instant.
+            load: reads rows of runs in the batch's transaction. (Not kept: the batch would keep itself alive.)
+        """
         unread: dict[UUID, set[Key]] = {}
         for candidate in self._candidates:
             key = candidate.saving.changes.tasks[candidate.path].input
             if key is not None and _payload(candidate.saving, key) is None:
                 unread.setdefault(candidate.saving.held.run_id, set()).add(("payload", *key))
         if unread:
-            await self._load(unread)
+            await load(unread)
         for candidate in self._candidates:
             row, run = candidate.saving.changes.tasks[candidate.path], candidate.saving.changes.run
             document = None if row.input is None else _payload(candidate.saving, row.input)
@@ -133,15 +137,15 @@ class Eager:
             if row.state is TaskState.READY and run is not None and len(raw) <= INPUT_BYTES:
                 self.granted[candidate.ticket] = _lease(candidate, run, row, raw, now)
         for repeated in self._repeats:
-            await self._grant_again(repeated, now)
+            await self._grant_again(repeated, now, load)
 
-    async def _grant_again(self, repeated: _Repeat, now: datetime) -> None:
+    async def _grant_again(self, repeated: _Repeat, now: datetime, load: Load) -> None:
         held = repeated.saving.held
         while True:
             try:
                 continued = _granted_before(Draft(held.state), held.run_id, repeated.owner, repeated.wish, now)
             except Missing as missing:
-                await self._load({held.run_id: set(missing.keys)})
+                await load({held.run_id: set(missing.keys)})
             else:
                 break
         if continued is not None:
