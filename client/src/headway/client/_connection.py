@@ -135,6 +135,7 @@ class Connection:
             # A connection whose other end has vanished is noticed within half a minute; servers allow pings this often.
             ("grpc.keepalive_time_ms", 20_000),
             ("grpc.keepalive_timeout_ms", 10_000),
+            ("grpc.http2.ping_timeout_ms", 10_000),  # else a ping may go unanswered for a minute
             # Repeating is decided here alone.
             ("grpc.enable_retries", 0),
             # A proxy from the environment is meant for the web, not for the coordinator next door.

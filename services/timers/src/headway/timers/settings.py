@@ -19,9 +19,10 @@ class TimersSettings(ProcessSettings, DatabaseSettings, CoordinatorAddress):
     )
     poll_interval: timedelta = setting(
         "HEADWAY_TIMERS_POLL_INTERVAL",
-        default=timedelta(milliseconds=50),
+        default=timedelta(seconds=1),
         minimum=0.005,
-        meaning="How often the timers service looks for what is due; a timer set for sooner than this may be as late.",
+        maximum=2,
+        meaning="How often the timers service looks for what is due although no notification came.",
     )
     batch: int = setting(
         "HEADWAY_TIMERS_BATCH",

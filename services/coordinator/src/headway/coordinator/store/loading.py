@@ -75,19 +75,6 @@ def task_row(columns: tuple[Any, ...]) -> TaskRow:
     )  # fmt: skip
 
 
-class TaskView:
-    """The columns of a task row that Lease and Renew judge by."""
-
-    __slots__ = ("attempt", "grant_key", "lease_owner", "state")
-
-    def __init__(self, record: asyncpg.Record) -> None:
-        """Read them; a renewal has no grant_key."""
-        self.state = TaskState(record["state"])
-        self.attempt: int = record["attempt"]
-        self.lease_owner: str | None = record["lease_owner"]
-        self.grant_key: str | None = record.get("grant_key")
-
-
 def _token_row(record: asyncpg.Record) -> TokenRow:
     bits = {name: int.from_bytes(record[name], "little") for name in ("live", "dead", "failed", "always")}
     names = {slot: [(node, edge) for node, edge in given] for slot, given in orjson.loads(record["names"]).items()}

@@ -47,6 +47,7 @@ async def open_pool(database_url: str, *, size: int) -> Pool:
             command_timeout=STATEMENT_TIMEOUT_SECONDS,
             timeout=CONNECT_TIMEOUT_SECONDS,
             max_inactive_connection_lifetime=0,
+            max_cached_statement_lifetime=0,  # the hot ones would be prepared anew every few minutes
             server_settings=_SESSION | ({} if on_citus else _PLAIN),
         )
 

@@ -189,7 +189,7 @@ class Steps:
         own = payloads.claim((row.path, 1, "input"))
         if own is not None and row.input != (row.path, 1, "input"):
             return None
-        input_path, input_attempt, input_role = (None, None, None) if own is not None or row.input is None else row.input
+        input_path, input_attempt, input_role = row.input if row.input and own is None else (None, None, None)
         return (
             run_id, row.path, spec, input_path, input_attempt, input_role, own, row.grant_key, lease_ms,
             row.eager_grants, outbox_id, trace,

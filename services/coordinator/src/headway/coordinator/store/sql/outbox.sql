@@ -14,10 +14,14 @@ WITH written AS (
 SELECT pg_notify('headway_outbox', $1::smallint::text) FROM (SELECT count(*) FROM written) AS counted;
 
 -- name: put_timers
--- Timers that were set or moved.
-INSERT INTO timers (bucket, run_id, path, kind, attempt, due_at)
-SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::timestamptz[]) AS x
-ON CONFLICT (bucket, run_id, path, kind, attempt) DO UPDATE SET due_at = EXCLUDED.due_at;
+-- Timers that were set or moved. The timers service looks every second; it is woken when one is due before that.
+WITH put AS (
+    INSERT INTO timers (bucket, run_id, path, kind, attempt, due_at)
+    SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::timestamptz[]) AS x
+    ON CONFLICT (bucket, run_id, path, kind, attempt) DO UPDATE SET due_at = EXCLUDED.due_at
+    RETURNING due_at
+)
+SELECT pg_notify('headway_timers', '') WHERE EXISTS (SELECT FROM put WHERE due_at < now() + interval '2 seconds');
 
 -- name: delete_timer
 -- A timer that fired or means nothing any more; many in one exchange.
