@@ -12,7 +12,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from headway.coordinator.core.admission import Answer, earliest
-from headway.coordinator.core.document import Document
+from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.rows import PayloadKey, RunRow, TaskRow
 from headway.coordinator.core.state import Draft, Key, Missing
@@ -24,6 +24,7 @@ from headway.coordinator.store.changes import Saving
 
 LEASE = timedelta(seconds=10)  # until a Renew prolongs it
 IN_A_ROW = 20  # grants before a run's next task goes through its queue, behind those of other runs
+UNREAD_RUNS = 32  # of a batch, whose inputs are read for this: they may be large
 INPUT_BYTES = 32 << 10  # of a task's input: the answers to 256 reports must fit into one response
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -126,16 +127,20 @@ class Eager:
         unread: dict[UUID, set[Key]] = {}
         for candidate in self._candidates:
             key = candidate.saving.changes.tasks[candidate.path].input
-            if key is not None and _payload(candidate.saving, key) is None:
+            if key is not None and len(unread) < UNREAD_RUNS and _payload(candidate.saving, key) is None:
                 unread.setdefault(candidate.saving.held.run_id, set()).add(("payload", *key))
         if unread:
             await load(unread)
         for candidate in self._candidates:
             row, run = candidate.saving.changes.tasks[candidate.path], candidate.saving.changes.run
-            document = None if row.input is None else _payload(candidate.saving, row.input)
-            raw = b"null" if document is None else document.raw
-            if row.state is TaskState.READY and run is not None and len(raw) <= INPUT_BYTES:
-                self.granted[candidate.ticket] = _lease(candidate, run, row, raw, now)
+            document = NULL if row.input is None else _payload(candidate.saving, row.input)
+            if (
+                document is not None
+                and len(document.raw) <= INPUT_BYTES
+                and row.state is TaskState.READY
+                and run is not None
+            ):
+                self.granted[candidate.ticket] = _lease(candidate, run, row, document.raw, now)
         for repeated in self._repeats:
             await self._grant_again(repeated, now, load)
 
