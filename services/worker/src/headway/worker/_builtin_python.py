@@ -69,7 +69,6 @@ class PythonLimits:
     wall: int = 30
 
 
-DEFAULT_LIMITS = PythonLimits()
 MOST_LIMITS = PythonLimits(cpu=600, memory=4096, wall=3600)
 
 

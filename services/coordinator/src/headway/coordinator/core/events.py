@@ -134,4 +134,3 @@ RunEvent: TypeAlias = (
     | RunCancelled
     | RunRetried
 )
-REPORTS = (NodeCompleted, NodeFailed, NodeCancelled, LeaseReleased)

@@ -31,7 +31,6 @@ class NodeType(StrEnum):
 
 WORKER_NODES = frozenset({NodeType.CALL, NodeType.HTTP, NodeType.PYTHON})
 CONTROL_NODES = frozenset({NodeType.SWITCH, NodeType.JOIN, NodeType.SET, NodeType.FINISH})
-WAIT_NODES = frozenset({NodeType.WAIT, NodeType.WAIT_FOR_EVENT})
 
 
 class EdgeKind(StrEnum):
