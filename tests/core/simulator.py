@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-import orjson
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.admission import (
@@ -510,8 +509,6 @@ class World:
         self.dispatches.extend(changes.dispatches)
 
     def _record(self, event: RunEvent, decision: Decision) -> None:
-        encoded = encode_event(event)
-        orjson.loads(encoded)
         self.history.append(
             Entry(
                 seq=self.run.seq,
@@ -519,7 +516,7 @@ class World:
                 event=event,
                 given=tuple(decision.actions),
                 actions=encode_actions(decision.actions),
-                encoded_event=encoded,
+                encoded_event=encode_event(event),
             )
         )
 

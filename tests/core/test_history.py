@@ -122,7 +122,7 @@ def test_an_action_that_does_not_fit_the_rows_before_it_is_noticed() -> None:
 
 def test_a_history_that_a_newer_version_wrote_is_not_misread() -> None:
     with pytest.raises(UnknownRecord, match="999"):
-        decode_actions(b"[[999]]")
+        decode_actions(msgspec.msgpack.encode([[999]]))
 
 
 def test_a_replay_never_looks_at_the_plan() -> None:

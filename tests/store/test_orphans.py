@@ -7,14 +7,15 @@ import asyncpg
 from tests.orphans import orphans
 
 ROWS = """
-INSERT INTO outputs VALUES (0, $1, 'a', 1, 'output', 'null');
+INSERT INTO outputs (bucket, run_id, path, attempt, role, data) VALUES (0, $1, 'a', 1, 'output', 'null');
 INSERT INTO tasks (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
                    created_at, reported)
 VALUES (0, $1, 'a', 'pending', 1, 1, 0, 0, 'default', '', '', 0, now(), false);
 INSERT INTO attempts (bucket, run_id, path, attempt, ended_at, outcome, reported)
 VALUES (0, $1, 'b', 1, now(), 'lost', false);
 INSERT INTO tokens VALUES (0, $1, 'a', '', '', '', '', '{}');
-INSERT INTO run_events VALUES (0, $1, 1, 1, 'RunStarted', now(), '', 0, '{}', '[]');
+INSERT INTO run_events (bucket, run_id, seq, format, type, at, path, attempt, event, actions)
+VALUES (0, $1, 1, 1, 'RunStarted', now(), '', 0, '', '');
 INSERT INTO outbox (bucket, outbox_id, kind, run_id, namespace, path, attempt, queue, handler, trace, created_at)
 VALUES (0, gen_random_uuid(), 'dispatch', $1, 'default', 'a', 1, 'q', 'h', '', now());
 INSERT INTO outbox (bucket, outbox_id, kind, run_id, namespace, path, attempt, queue, handler, body, trace, created_at)

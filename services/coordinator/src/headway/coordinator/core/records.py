@@ -1,6 +1,6 @@
 """Events and actions as they are recorded in a run's history, and back.
 
-Recorded by position, to be small: `[<field>, …]` for an event, and `[<tag>, <field>, …]` for each action;
+Recorded as MessagePack and by position, to be small: `[<field>, …]` for an event, and `[<tag>, <field>, …]` for each action;
 `readable` gives them their names back. Payloads are recorded by their size only: they are rows of `outputs` and
 `signals`. A record carries events.FORMAT; older ones are upgraded here.
 """
@@ -62,17 +62,18 @@ def _getter(names: tuple[str, ...]) -> Callable[[RunEvent], tuple[Any, ...]]:
 
 
 _GETTERS = {cls: _getter(_EVENT_FIELDS[cls.__name__]) for cls in get_args(events.RunEvent)}
-_encode = msgspec.json.Encoder(enc_hook=_size).encode
-_decode = msgspec.json.Decoder(list[actions.Action], dec_hook=_unread).decode
+_encode = msgspec.msgpack.Encoder(enc_hook=_size).encode
+_decode = msgspec.msgpack.Decoder(list[actions.Action], dec_hook=_unread).decode
+_decode_values = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 def encode_event(event: RunEvent) -> bytes:
-    """Return the event's own fields, in their order, as a JSON array; type, time, path and attempt are columns."""
+    """Return the event's own fields, in their order, as an array; type, time, path and attempt are columns."""
     return _encode(_GETTERS[type(event)](event))
 
 
 def encode_actions(given: list[Action]) -> bytes:
-    """Return the actions as a JSON array."""
+    """Return the actions as an array."""
     return _encode(given)
 
 
@@ -110,7 +111,7 @@ def readable(event_type: str, event: bytes, given: bytes) -> tuple[bytes, bytes]
     Returns:
         A JSON object of the event's fields, and a JSON array of `["<Action>", {"<field>": …}]`.
     """
-    values = zip(_EVENT_FIELDS[event_type], orjson.loads(event), strict=False)
+    values = zip(_EVENT_FIELDS[event_type], _decode_values(event), strict=False)
     named = {name: {"size": value} if name in _PAYLOADS else value for name, value in values}
     orders = [(type(order).__name__, _fields(order)) for order in decode_actions(given)]
     return orjson.dumps(named), orjson.dumps(orders)

@@ -1,4 +1,7 @@
--- The first schema. Every table of a run has the bucket as the first column of every key and hot index, so that the
+-- The first schema. In the tables that every step writes, columns stand by their size, so that no padding lies between
+-- them; in runs and tasks those that a step changes come last, for the log takes of a row that is changed within its page
+-- only what lies between the first and the last change (docs/adr/0017).
+-- Every table of a run has the bucket as the first column of every key and hot index, so that the
 -- same statements run on one PostgreSQL and on Citus distributed by bucket. There are no foreign keys between them: rows
 -- of a run are only written and deleted by a transaction that holds the run's row.
 
@@ -20,30 +23,30 @@ CREATE TABLE definitions (
 CREATE UNIQUE INDEX definitions_one_deployed ON definitions (namespace, workflow) WHERE deployed;
 
 CREATE TABLE runs (
+    created_at      timestamptz NOT NULL,
     bucket          smallint    NOT NULL,
     run_id          uuid        NOT NULL,           -- its last 16 bits are the bucket
+    version         integer     NOT NULL,
+    epoch           integer     NOT NULL,
     namespace       text        NOT NULL,
     workflow        text        NOT NULL,
-    version         integer     NOT NULL,
-    state           text        NOT NULL,
-    epoch           integer     NOT NULL,
-    seq             bigint      NOT NULL,           -- of the latest event
     key             text,                           -- idempotency key it was started with
     trace           text        NOT NULL,           -- W3C traceparent of the start span; '' without tracing
-    vars            bytea       NOT NULL,           -- JSON object, written by `set` nodes
-    cancelling      boolean     NOT NULL,           -- a user cancelled it
-    failing         boolean     NOT NULL,           -- an unhandled failure stops it
-    expired         boolean     NOT NULL,           -- its deadline passed
-    finish_path     text,                           -- the finish node that ran
+    seq             bigint      NOT NULL,           -- of the latest event
+    last_event_at   timestamptz NOT NULL,
     open_tasks      integer     NOT NULL,           -- tasks in a state that is not final
     succeeded_tasks integer     NOT NULL,
     unhandled_tasks integer     NOT NULL,           -- failed, and neither handled nor tolerated nor optional
-    error           bytea,                          -- JSON {failure_class, message, paths}; set when failed or cancelled
-    output_path     text,                           -- where the output is: outputs (path, attempt)
-    output_attempt  bigint,
-    created_at      timestamptz NOT NULL,
-    last_event_at   timestamptz NOT NULL,
+    state           text        NOT NULL,
+    cancelling      boolean     NOT NULL,           -- a user cancelled it
+    failing         boolean     NOT NULL,           -- an unhandled failure stops it
+    expired         boolean     NOT NULL,           -- its deadline passed
     finished_at     timestamptz,
+    output_attempt  bigint,
+    output_path     text,                           -- where the output is: outputs (path, attempt)
+    finish_path     text,                           -- the finish node that ran
+    error           bytea,                          -- JSON {failure_class, message, paths}; set when failed or cancelled
+    vars            bytea       NOT NULL,           -- JSON object, written by `set` nodes
     CONSTRAINT runs_pkey PRIMARY KEY (bucket, run_id),
     CONSTRAINT runs_state CHECK (state IN ('pending', 'running', 'succeeded', 'failed', 'cancelled')),
     CONSTRAINT runs_final_has_end CHECK ((state IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)),
@@ -58,10 +61,10 @@ CREATE INDEX runs_by_time ON runs (namespace, created_at DESC, run_id DESC);
 -- Payloads, stored once, never changed. A row for: the run's input (path '', role 'input', attempt 0); a task's
 -- rendered input (role 'input', at the attempt that rendered it); a task's output (role 'output', at its attempt).
 CREATE TABLE outputs (
+    attempt  bigint   NOT NULL,
     bucket   smallint NOT NULL,
     run_id   uuid     NOT NULL,
     path     text     NOT NULL,
-    attempt  bigint   NOT NULL,
     role     text     NOT NULL,
     data     bytea    NOT NULL,                     -- JSON, UTF-8, checked before it is written
     CONSTRAINT outputs_pkey PRIMARY KEY (bucket, run_id, path, attempt, role),
@@ -69,42 +72,42 @@ CREATE TABLE outputs (
 );
 
 CREATE TABLE tasks (
-    bucket              smallint    NOT NULL,
-    run_id              uuid        NOT NULL,
-    path                text        NOT NULL,       -- the node's id; inside map and repeat, more
-    state               text        NOT NULL,
     attempt             bigint      NOT NULL,       -- fencing number
-    generation          integer     NOT NULL,       -- of the idempotency key
-    tries               integer     NOT NULL,       -- failures counted against max_attempts
-    losses              integer     NOT NULL,       -- lost leases counted against max_losses
-    namespace           text        NOT NULL,
-    queue               text        NOT NULL,       -- '' for control and wait nodes
-    handler             text        NOT NULL,       -- '' for control and wait nodes
-    lease_ms            integer     NOT NULL,       -- how long a lease lasts
-    attempt_timeout_ms  integer,                    -- how long an attempt may take
-    input_path          text,                       -- where the input is: outputs (path, attempt, role)
     input_attempt       bigint,
-    input_role          text,
-    output_attempt      bigint,                     -- set when it succeeded: outputs (this path, this attempt, 'output')
-    failure_class       text,
-    error               bytea,                      -- JSON {type, message, trace, details}; kept while retrying
-    disposition         text,                       -- of a failure: handled | tolerated | optional | unhandled
-    handled_by          integer,                    -- index of the edge that took the failure
-    cause               text,                       -- why it was stopped; set when cancelled
     created_at          timestamptz NOT NULL,
     ready_at            timestamptz,                -- of this attempt
     started_at          timestamptz,                -- first lease ever
+    leased_at           timestamptz,                -- of this attempt
+    generation          integer     NOT NULL,       -- of the idempotency key
+    tries               integer     NOT NULL,       -- failures counted against max_attempts
+    losses              integer     NOT NULL,       -- lost leases counted against max_losses
+    lease_ms            integer     NOT NULL,       -- how long a lease lasts
+    attempt_timeout_ms  integer,                    -- how long an attempt may take
+    bucket              smallint    NOT NULL,
+    run_id              uuid        NOT NULL,
+    path                text        NOT NULL,       -- the node's id; inside map and repeat, more
+    namespace           text        NOT NULL,
+    queue               text        NOT NULL,       -- '' for control and wait nodes
+    handler             text        NOT NULL,       -- '' for control and wait nodes
+    input_path          text,                       -- where the input is: outputs (path, attempt, role)
+    input_role          text,
+    owner               text,                       -- who holds this attempt, or held it when it ended
+    output_attempt      bigint,                     -- set when it succeeded: outputs (this path, this attempt, 'output')
     finished_at         timestamptz,
     due_at              timestamptz,                -- when it goes on by itself: waiting, retrying
-    owner               text,                       -- who holds this attempt, or held it when it ended
-    leased_at           timestamptz,                -- of this attempt
-    lease_owner         text,                       -- the lease: these four are set exactly while running
     lease_expires_at    timestamptz,
-    grant_key           text,
-    eager_grants        smallint    NOT NULL DEFAULT 0, -- how many leases in a row, this one included, came with a report's answer
     attempt_expires_at  timestamptz,                -- when the attempt times out; may be unset
     sweep_at            timestamptz,                -- when a READY task may be dispatched again without proof of loss
+    handled_by          integer,                    -- index of the edge that took the failure
+    eager_grants        smallint    NOT NULL DEFAULT 0, -- how many leases in a row, this one included, came with a report's answer
     reported            boolean     NOT NULL,       -- the worker reported this attempt: a second report is a duplicate
+    state               text        NOT NULL,
+    lease_owner         text,                       -- the lease: these four are set exactly while running
+    grant_key           text,
+    failure_class       text,
+    error               bytea,                      -- JSON {type, message, trace, details}; kept while retrying
+    disposition         text,                       -- of a failure: handled | tolerated | optional | unhandled
+    cause               text,                       -- why it was stopped; set when cancelled
     CONSTRAINT tasks_pkey PRIMARY KEY (bucket, run_id, path),
     CONSTRAINT tasks_state CHECK (state IN
         ('pending', 'ready', 'running', 'waiting', 'retrying', 'succeeded', 'failed', 'cancelled')),
@@ -117,7 +120,7 @@ CREATE TABLE tasks (
     CONSTRAINT tasks_cancelled_has_cause CHECK ((state = 'cancelled') = (cause IS NOT NULL)),
     CONSTRAINT tasks_final_has_end CHECK ((state IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)),
     CONSTRAINT tasks_attempt_positive CHECK (attempt > 0 AND generation > 0 AND tries >= 0 AND losses >= 0)
-) WITH (fillfactor = 70);
+) WITH (fillfactor = 50);
 CREATE INDEX tasks_leased ON tasks (bucket, lease_expires_at) WHERE state = 'running';
 CREATE INDEX tasks_ready ON tasks (bucket, sweep_at) WHERE state = 'ready';
 
@@ -151,16 +154,16 @@ CREATE TABLE tokens (
 ) WITH (fillfactor = 60);
 
 CREATE TABLE run_events (
-    bucket   smallint    NOT NULL,
-    run_id   uuid        NOT NULL,
     seq      bigint      NOT NULL,                  -- gap-free, from 1
-    format   smallint    NOT NULL,
-    type     text        NOT NULL,
     at       timestamptz NOT NULL,
-    path     text        NOT NULL,                  -- '' for the run
     attempt  bigint      NOT NULL,                  -- 0 for the run
-    event    bytea       NOT NULL,                  -- JSON object
-    actions  bytea       NOT NULL,                  -- JSON array
+    bucket   smallint    NOT NULL,
+    format   smallint    NOT NULL,
+    run_id   uuid        NOT NULL,
+    path     text        NOT NULL,                  -- '' for the run
+    type     text        NOT NULL,
+    event    bytea       NOT NULL,                  -- MessagePack: what the event brought, by position
+    actions  bytea       NOT NULL,                  -- MessagePack: what followed, by tag and position
     CONSTRAINT run_events_pkey PRIMARY KEY (bucket, run_id, seq)
 );
 
