@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.admission import (
     Answer,

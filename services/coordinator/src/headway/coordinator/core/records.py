@@ -1,7 +1,7 @@
 """Events and actions as they are recorded in a run's history, and back.
 
-Recorded as MessagePack and by position, to be small: `[<field>, …]` for an event, and `[<tag>, <field>, …]` for each action;
-`readable` gives them their names back. Payloads are recorded by their size only: they are rows of `outputs` and
+Recorded by position and as MessagePack, to be small: `[<field>, …]` for an event, and `[<tag>, <field>, …]` for each
+action; `readable` gives them their names back. Payloads are recorded by their size only: they are rows of `outputs` and
 `signals`. A record carries events.FORMAT; older ones are upgraded here.
 """
 
