@@ -12,6 +12,7 @@ import pytest
 
 from headway.cli.__main__ import run
 
+ROOT = Path(__file__).parents[2]
 FLOW = """
 workflow: example
 nodes:
@@ -157,6 +158,29 @@ async def test_without_the_kit_it_says_what_to_install(
 
     assert await run(["test", str(file)]) == 2
     assert "the test kit is not on this machine: install headway[dev]" in capsys.readouterr().err
+
+
+async def test_the_first_example_of_the_page_does_as_the_page_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs/testing.md").read_text("utf-8")
+    tests, passes, fails = block(page, 0), block(page, 1), block(page, 2)
+    write(tmp_path / "hello.yaml", block((ROOT / "README.md").read_text("utf-8"), 0, begins="# hello.yaml"))
+    monkeypatch.chdir(tmp_path)
+
+    write(tmp_path / "hello.test.yaml", tests)
+    code = await run(["test", "hello.test.yaml", "--coverage-min", "100"])
+    assert (code, capsys.readouterr().out) == (0, passes.partition("\n")[2])
+
+    write(tmp_path / "hello.test.yaml", tests.replace("duration: 5s", "duration: 4s"))
+    assert await run(["test", "hello.test.yaml"]) == 1
+    assert capsys.readouterr().out.startswith(fails)
+
+
+def block(page: str, number: int, *, begins: str = "") -> str:
+    """A block of code of a page."""
+    blocks = [part.partition("\n")[2] for part in page.split("```")[1::2]]
+    return [each for each in blocks if each.startswith(begins)][number]
 
 
 def test_the_command_line_loads_the_kit_only_when_it_tests() -> None:

@@ -67,7 +67,7 @@ def case(choices: Choices, graph: Graph, *, calm: bool) -> Case:
         place=_HERE,
         name="any",
         input=Document.of(INPUT),
-        mocks={node: mock(choices) for node in workers},
+        mocks=({node: mock(choices) for node in workers},),
         acts=tuple(acts),
         crashes=crashes,
         starts_at=START,

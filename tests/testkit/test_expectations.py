@@ -29,6 +29,7 @@ MOCKS = """
 """
 SAME = [  # what is expected, right and wrong; how it is called; what was got
     ("outcome: succeeded", "outcome: failed", "outcome", "succeeded"),
+    ("outcome: ended", "outcome: running", "outcome", "succeeded"),
     ("output: {sum: 3.0, tags: [x, y]}", "output: {sum: 3}", "output", '{"sum":3,"tags":["x","y"]} (.tags)'),
     ("output_has: {sum: 3}", "output_has: {sum: 4}", "output_has", '{"sum":3,"tags":["x","y"]} (.sum)'),
     ("output_has: {tags: [x, y]}", "output_has: {tags: [x]}", "output_has", '{"sum":3,"tags":["x","y"]} (.tags)'),
@@ -118,6 +119,7 @@ def test_a_run_that_waits_for_somebody_is_running() -> None:
     flow = "nodes: {ok: {type: wait_for_event, event: ok}}"
 
     assert the_case(flow, "expect: {outcome: running, nodes: {ok: {state: waiting}}}").passed
+    assert wrongs(the_case(flow, "expect: {outcome: ended}")) == [("outcome", "ended", "running")]
     assert wrongs(the_case(flow, "expect: {outcome: succeeded}")) == [("outcome", "succeeded", "running")]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from headway.coordinator.core.plan import Json
 from headway.coordinator.testkit import Raised, Returned
-from tests.testkit.kit import the_case, wrongs
+from tests.testkit.kit import report_on, the_case, wrongs
 
 ONE = "nodes: {a: {type: call, handler: do.a, input: '${input}', %s}}"
 
@@ -42,6 +42,15 @@ def test_the_mock_of_a_node_goes_before_that_of_its_handler() -> None:
     case = "mocks: {do.a: {output: 1}, a: {output: 2}}\nexpect: {nodes: {a: {output: 2}}}"
 
     assert the_case(ONE % "", case).passed
+
+
+def test_a_mock_of_the_case_goes_before_those_of_the_file() -> None:
+    cases = """
+        mocks: {a: {output: 1}}
+        cases: [{name: it, mocks: {do.a: {output: 2}}, expect: {nodes: {a: {output: 2}}}}]
+    """
+
+    assert report_on(ONE % "", cases).passed
 
 
 def test_what_is_mocked_may_read_what_the_handler_is_given() -> None:

@@ -39,7 +39,7 @@ FAULTS = [
     (CASE % "crashes: [{node: shp, crash: worker_dies}]", ("2:37: error: the workflow has no node shp; did you mean "
      "ship?")),
     (CASE % "expect: {outcome: done}",
-     "2:38: error: outcome cannot be done; known here: cancelled, failed, refused, running, succeeded"),
+     "2:38: error: outcome cannot be done; known here: cancelled, ended, failed, refused, running, succeeded"),
     (CASE % "expect: {path: [charge, shipped]}",
      "2:44: error: the workflow has no node shipped; known here: charge, ship"),
     (CASE % "expect: {never: [payments.charge]}",

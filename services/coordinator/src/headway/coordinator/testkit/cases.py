@@ -91,7 +91,7 @@ class Case:
     """One run to try.
 
     Attributes:
-        mocks: by node or handler.
+        mocks: by node or handler: its own, then the file's.
         crashes: by node and attempt.
         until_ms: None: until nothing more happens by itself.
         seed: None: no jitter.
@@ -101,7 +101,7 @@ class Case:
     place: Place
     name: str
     input: Document
-    mocks: Mapping[str, Mock]
+    mocks: tuple[Mapping[str, Mock], ...]
     acts: tuple[Act, ...]
     crashes: Mapping[tuple[str, int], Crash]
     starts_at: datetime

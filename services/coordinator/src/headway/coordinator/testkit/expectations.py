@@ -18,7 +18,7 @@ def expect_outcome(place: Place, outcome: Outcome) -> Expectation:
     """The run ends so."""
 
     def differs(played: Played) -> Difference | None:
-        if played.outcome is outcome:
+        if played.outcome is outcome or (outcome is Outcome.ENDED and played.run is not None and played.run.is_final):
             return None
         why = played.refusal or played.error["message"]
         return Difference(expected=outcome, got=f"{played.outcome}" + (f": {why}" if why else ""))

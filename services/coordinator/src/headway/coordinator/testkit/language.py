@@ -33,6 +33,7 @@ class Outcome(StrEnum):
     CANCELLED = RunState.CANCELLED.value
     RUNNING = RunState.RUNNING.value
     REFUSED = "refused"
+    ENDED = "ended"
 
 
 class Crash(StrEnum):
@@ -172,7 +173,8 @@ EXPECT = (
         name="outcome",
         kind=Kind.WORD,
         words=tuple(Outcome),
-        doc="`running`: it waits for somebody. `refused`: the input does not fit the `input_schema`.",
+        doc="`running`: it waits for somebody. `refused`: the input does not fit the `input_schema`. "
+        "`ended`: it is over, in whatever way.",
         default=Outcome.SUCCEEDED.value,
     ),
     Field(name="output", kind=Part.VALUE, doc="The run's output, exactly."),

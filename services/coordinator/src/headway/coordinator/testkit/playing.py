@@ -395,9 +395,10 @@ class _Player:
 
 
 def _mock_of(case: Case, row: TaskRow) -> Mock | None:
-    """The mock of a task: by its path, by its node, or by its handler."""
+    """The mock of a task: the case's own before the file's; by its path, by its node, or by its handler."""
     node = row.path.rsplit(".", maxsplit=1)[-1].split("[", maxsplit=1)[0]
-    return next((case.mocks[name] for name in (row.path, node, row.handler) if name in case.mocks), None)
+    names = (row.path, node, row.handler)
+    return next((mocks[name] for mocks in case.mocks for name in names if name in mocks), None)
 
 
 def _lookup_in(given: Json) -> Lookup:

@@ -76,7 +76,7 @@ class _Reader:
             place=tree.place,
             name=entries.text("name") or "",
             input=EMPTY if given is None else Document.of(plain_value(given)),
-            mocks={**shared, **self._mocks(entries)},
+            mocks=(self._mocks(entries), shared),
             acts=tuple(self._act(item) for item in self._maps(entries, "at")),
             crashes=dict(self._crash(item) for item in self._maps(entries, "crashes")),
             starts_at=self._instant(entries, "starts_at"),
