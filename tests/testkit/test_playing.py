@@ -175,8 +175,8 @@ def test_a_dead_worker_is_waited_for_until_the_grace_ends() -> None:
     case = """
         mocks: {a: {takes: 10s}}
         crashes: [{node: a, crash: worker_dies}]
-        at: [{after: 20s, cancel: true, grace: 5s}]
-        expect: {outcome: cancelled, duration: 25s}
+        at: [{after: 20s, cancel: true, grace: 1m}]
+        expect: {outcome: cancelled, duration: 80s}
     """
 
     assert wrongs(the_case(ONE % "", case)) == []
@@ -206,6 +206,7 @@ def test_what_a_run_refuses_must_be_said() -> None:
 
 def test_looking_ends_when_it_is_said() -> None:
     assert the_case(WAIT, "until: 59m\nexpect: {outcome: running, duration: 59m}").passed
+    assert the_case(WAIT, "until: 1h\nexpect: {outcome: failed}").passed
 
 
 def test_of_what_happens_at_once_the_order_can_be_said() -> None:
@@ -213,6 +214,20 @@ def test_of_what_happens_at_once_the_order_can_be_said() -> None:
 
     assert the_case(WAIT, case % ("", "succeeded")).passed
     assert the_case(WAIT, case % ("order: [time-out of ok]\n", "failed")).passed
+
+
+def test_what_is_named_in_an_order_goes_first_once() -> None:
+    flow = """
+        nodes:
+          a: {type: call, handler: do.it, retry: &again {max_attempts: 2}}
+          b: {type: call, handler: do.it, retry: *again}
+          first: {type: join, need: any}
+        edges: [[a, first], [b, first]]
+    """
+    case = "mocks: {do.it: [{fails: {}}, {output: 1}]}\n%sexpect: {nodes: {first: {output: {%s: 1}}}}"
+
+    assert the_case(flow, case % ("order: [report of b, report of a]\n", "a")).passed
+    assert the_case(flow, case % ("order: [report of a, retry of b, report of b]\n", "b")).passed
 
 
 RACE = """
