@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum, auto
 from typing import TypeAlias
 
 from headway.coordinator.core.document import Document
@@ -76,14 +77,21 @@ class Expectation:
     differs: Callable[[Played], Difference | None]
 
 
+class Naming(Enum):
+    """What a name is to name."""
+
+    NODE = auto()
+    HANDLER = auto()
+    EITHER = auto()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mention:
-    """A name that a test file takes from its workflow. `may_be_handler`: or the name of a handler."""
+    """A name that a test file takes from its workflow."""
 
     place: Place
     name: str
-    may_be_handler: bool = False
-    must_be_handler: bool = False
+    naming: Naming
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

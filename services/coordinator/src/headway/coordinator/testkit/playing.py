@@ -20,6 +20,7 @@ from headway.coordinator.core.rows import TaskRow
 from headway.coordinator.core.state import TimerKey
 from headway.coordinator.core.templates import Lookup, descend, render
 from headway.coordinator.testkit.agenda import Chooser, Item, Rank
+from headway.coordinator.testkit.bodies import place_of
 from headway.coordinator.testkit.cases import Act, Case, Mock, Result
 from headway.coordinator.testkit.language import Crash, Refused
 from headway.coordinator.testkit.played import Call, Note, Played, Trouble
@@ -395,9 +396,9 @@ class _Player:
 
 
 def _mock_of(case: Case, row: TaskRow) -> Mock | None:
-    """The mock of a task: the case's own before the file's; by its path, by its node, or by its handler."""
-    node = row.path.rsplit(".", maxsplit=1)[-1].split("[", maxsplit=1)[0]
-    names = (row.path, node, row.handler)
+    """The mock of a task: the case's own before the file's; by its path, place, node or handler."""
+    place = place_of(row.path)
+    names = (row.path, place, place.rpartition(".")[2], row.handler)
     return next((mocks[name] for mocks in case.mocks for name in names if name in mocks), None)
 
 

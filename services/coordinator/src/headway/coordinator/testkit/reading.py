@@ -20,7 +20,17 @@ from headway.coordinator.core.document import EMPTY, Document
 from headway.coordinator.core.plan import FailureClass, Json, Literal, Place
 from headway.coordinator.testkit import expectations as expecting
 from headway.coordinator.testkit import language
-from headway.coordinator.testkit.cases import Act, Case, Expectation, Mention, Mock, MockedFailure, Result, TestFile
+from headway.coordinator.testkit.cases import (
+    Act,
+    Case,
+    Expectation,
+    Mention,
+    Mock,
+    MockedFailure,
+    Naming,
+    Result,
+    TestFile,
+)
 from headway.coordinator.testkit.language import Crash, Outcome, Refused
 from headway.coordinator.testkit.played import Played
 from headway.coordinator.testkit.simulation import START
@@ -96,7 +106,7 @@ class _Reader:
         if tree is None:
             return {}
         for name, place in tree.keys.items():
-            self._mentions.append(Mention(place=place, name=name, may_be_handler=True))
+            self._mentions.append(Mention(place=place, name=name, naming=Naming.EITHER))
         return {name: self._mock(name, value) for name, value in tree.entries.items()}
 
     def _mock(self, name: str, tree: Yaml) -> Mock:
@@ -274,7 +284,7 @@ class _Reader:
         if node is not None:
             self._mention(node, entries.place_of("node"))
         elif handler is not None:
-            self._mentions.append(Mention(place=entries.place_of("handler"), name=handler, must_be_handler=True))
+            self._mentions.append(Mention(place=entries.place_of("handler"), name=handler, naming=Naming.HANDLER))
         exact, part = entries.tree("input"), entries.tree("input_has")
         given = None if exact is None and part is None else exact or part
         return expecting.expect_calls(
@@ -324,7 +334,7 @@ class _Reader:
             self._fault(entries.place_of(given[1]), Code.CONTRADICTION, message, "keep one")
 
     def _mention(self, name: str, place: Place) -> None:
-        self._mentions.append(Mention(place=place, name=name))
+        self._mentions.append(Mention(place=place, name=name, naming=Naming.NODE))
 
     def _fault(self, place: Place, code: Code, message: str, remedy: str) -> None:
         self._reading.faults.add(place, code, message, remedy)

@@ -1,14 +1,15 @@
 """Runs a test file: its cases, one after the other, and what is to be said of them."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headway.coordinator.core.compiler import Code, Fault, compile_workflow
 from headway.coordinator.core.compiler.faults import Faults, nearest
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.testkit.agenda import Chooser, next_script
-from headway.coordinator.testkit.cases import Case, Mention, TestFile
-from headway.coordinator.testkit.coverage import Coverage, coverage, followed
+from headway.coordinator.testkit.bodies import graphs_of, inside, place_of
+from headway.coordinator.testkit.cases import Case, Naming, TestFile
+from headway.coordinator.testkit.coverage import Coverage, Followed, coverage, followed
 from headway.coordinator.testkit.played import Played
 from headway.coordinator.testkit.playing import RunPython, play
 from headway.coordinator.testkit.reading import read_tests
@@ -108,22 +109,31 @@ def run_tests(
     if compiled.plan is None:
         return FileReport(workflow=tests.workflow, faults=faults.ordered(), workflow_faults=compiled.faults)
     graph = Graph(compiled.plan)
-    _check_mentions(tests, graph, faults)
+    graphs = graphs_of(graph)
+    _check_mentions(tests, graphs, faults)
     if faults.fatal():
         return FileReport(workflow=tests.workflow, faults=faults.ordered(), workflow_faults=compiled.faults)
-    found: set[int] = set()
-    cases = tuple(_run_case(case, graph, run_python, found) for case in tests.cases if is_wanted(case.name))
+    found: set[Followed] = set()
+    cases: list[CaseReport] = []
+    for case in tests.cases:
+        if is_wanted(case.name):
+            report, edges = _run_case(case, graph, graphs, run_python)
+            cases.append(report)
+            found |= edges
     return FileReport(
         workflow=tests.workflow,
         faults=faults.ordered(),
         workflow_faults=compiled.faults,
-        cases=cases,
-        coverage=coverage(graph, found),
+        cases=tuple(cases),
+        coverage=coverage(graphs, found),
     )
 
 
-def _run_case(case: Case, graph: Graph, run_python: RunPython | None, found: set[int]) -> CaseReport:
-    """Play a case, in every order if it asks for that, until one fails."""
+def _run_case(
+    case: Case, graph: Graph, graphs: Mapping[str, Graph], run_python: RunPython | None
+) -> tuple[CaseReport, set[Followed]]:
+    """Play a case, in every order if it asks for that, until one fails; also, which edges were followed."""
+    found: set[Followed] = set()
     script: list[int] | None = []
     orders = 0
     played: Played | None = None
@@ -131,11 +141,11 @@ def _run_case(case: Case, graph: Graph, run_python: RunPython | None, found: set
     while script is not None and not problems and orders < (case.limit if case.every_order else 1):
         played = play(case, graph, Chooser(case.order, script), run_python)
         orders += 1
-        found |= followed(graph, played.history)
+        found |= followed(graphs, played.history)
         problems = _problems(case, played)
         script = next_script(played.choices)
     has_failed = bool(problems) and played is not None
-    return CaseReport(
+    report = CaseReport(
         name=case.name,
         line=case.place.line,
         problems=problems,
@@ -144,6 +154,7 @@ def _run_case(case: Case, graph: Graph, run_python: RunPython | None, found: set
         order=tuple(choice.label for choice in played.choices) if played is not None and has_failed else (),
         story=tell(played) if played is not None and has_failed else (),
     )
+    return report, found
 
 
 def _problems(case: Case, played: Played) -> tuple[Problem, ...]:
@@ -169,18 +180,18 @@ def _problems(case: Case, played: Played) -> tuple[Problem, ...]:
     return tuple(found)
 
 
-def _check_mentions(tests: TestFile, graph: Graph, faults: Faults) -> None:
-    nodes = set(graph.plan.nodes)
-    handlers = {node.handler for node in graph.plan.nodes.values() if node.handler}
+def _check_mentions(tests: TestFile, graphs: Mapping[str, Graph], faults: Faults) -> None:
+    nodes = [(inside(body, node.id), node) for body, graph in graphs.items() for node in graph.plan.nodes.values()]
+    places = {place for place, _ in nodes}
+    names = {node.id for _, node in nodes}
+    handlers = {node.handler for _, node in nodes if node.handler}
+    known: Mapping[Naming, tuple[str, set[str]]] = {
+        Naming.NODE: ("node", places),
+        Naming.HANDLER: ("handler", handlers),
+        Naming.EITHER: ("node or handler", places | names | handlers),
+    }
     for mention in tests.mentions:
-        known = _known_for(mention, nodes, handlers)
-        if mention.name and mention.name not in known and "[" not in mention.name:
-            what = "node or handler" if mention.may_be_handler else "handler" if mention.must_be_handler else "node"
+        what, fitting = known[mention.naming]
+        if mention.name and place_of(mention.name) not in fitting:
             message = f"the workflow has no {what} {mention.name}"
-            faults.add(mention.place, Code.UNKNOWN_NODE, message, nearest(mention.name, known))
-
-
-def _known_for(mention: Mention, nodes: Collection[str], handlers: Collection[str]) -> set[str]:
-    if mention.must_be_handler:
-        return set(handlers)
-    return {*nodes, *handlers} if mention.may_be_handler else set(nodes)
+            faults.add(mention.place, Code.UNKNOWN_NODE, message, nearest(mention.name, fitting))
