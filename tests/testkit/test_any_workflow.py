@@ -12,6 +12,7 @@ from headway.coordinator.core.document import Document
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan import WORKER_NODES, FailureClass, Literal, Place
 from headway.coordinator.testkit.agenda import Chooser
+from headway.coordinator.testkit.bodies import graphs_of, inside
 from headway.coordinator.testkit.cases import Act, Case, Mock, MockedFailure, Result
 from headway.coordinator.testkit.language import Crash, Outcome, Refused
 from headway.coordinator.testkit.played import Played
@@ -49,7 +50,12 @@ def result(choices: Choices) -> Result:
 
 def case(choices: Choices, graph: Graph, *, calm: bool) -> Case:
     """A run of a workflow; calm: nothing but work."""
-    workers = [node.id for node in graph.plan.nodes.values() if node.type in WORKER_NODES]
+    workers = [
+        inside(body, node.id)
+        for body, inner in graphs_of(graph).items()
+        for node in inner.plan.nodes.values()
+        if node.type in WORKER_NODES
+    ]
     acts: list[Act] = []
     crashes: dict[tuple[str, int], Crash] = {}
     for _ in range(0 if calm else choices.whole(0, 5)):
