@@ -12,10 +12,11 @@ from typing import Any
 
 from headway.cli import reference
 from headway.coordinator.core import machines, refusals
-from headway.coordinator.core.compiler.reference import fill
+from headway.coordinator.core.compiler.reference import fill, table
 from headway.coordinator.engine import deciding
 from headway.coordinator.rpc import refusing
 from headway.coordinator.store import errors
+from headway.coordinator.testkit import language as tests
 from headway.runtime import settings
 
 DOCS = Path(__file__).resolve().parent
@@ -112,12 +113,30 @@ def language_page() -> str:
     return fill((DOCS / "language.md").read_text(encoding="utf-8"))
 
 
+def testing_page() -> str:
+    """docs/testing.md, with the tables of the test kit."""
+    parts = {
+        "test file": tests.FILE,
+        "case": tests.CASE,
+        "mock": tests.RESULT,
+        "failure": tests.FAILURE,
+        "act": tests.ACT,
+        "crash": tests.CRASH,
+        "expect": tests.EXPECT,
+        "node": tests.NODE,
+        "error": tests.ERROR,
+        "call": tests.CALL,
+    }
+    return _filled("testing.md", {mark: table(fields) for mark, fields in parts.items()})
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "architecture.md": architecture_page,
     "cli.md": reference.page,
     "language.md": language_page,
     "operations.md": operations_page,
     "settings.md": settings_page,
+    "testing.md": testing_page,
 }
 
 

@@ -27,6 +27,15 @@ BAD = {
     "engine.py": ("import grpc.aio", "headway.coordinator.engine -> grpc"),
     "rpc/bad_sql.py": ("import asyncpg", "headway.coordinator.rpc.bad_sql -> asyncpg"),
     "store/bad_service.py": ("import headway.relay", "headway.coordinator.store.bad_service -> headway.relay"),
+    "testkit/bad_layer.py": (
+        "import headway.coordinator.store",
+        "headway.coordinator.testkit.bad_layer -> headway.coordinator.store",
+    ),
+    "testkit/bad_clock.py": ("import time", "headway.coordinator.testkit.bad_clock -> time"),
+    "rpc/bad_kit.py": (
+        "import headway.coordinator.testkit",
+        "headway.coordinator.rpc.bad_kit -> headway.coordinator.testkit",
+    ),
 }  # fmt: skip
 
 
@@ -50,10 +59,11 @@ def test_the_contracts_hold() -> None:
 
 def test_the_contracts_catch_bad_source(tmp_path: Path) -> None:
     package = tmp_path / "headway" / "coordinator"
-    for room in ("", "core", "store", "rpc"):
+    for room in ("", "core", "store", "rpc", "testkit"):
         (package / room).mkdir(parents=True, exist_ok=True)
         (package / room / "__init__.py").touch()
-    (package / "__main__.py").touch()
+    for module in ("__main__", "clock", "ids", "settings"):
+        (package / f"{module}.py").touch()
     for name, (source, _) in BAD.items():
         (package / name).write_text(source + "\n", encoding="utf-8")
 

@@ -15,7 +15,7 @@ DESCRIPTION = "Headway, a durable workflow engine: whatever dies, every run make
 EPILOG = """\
 exit codes:
   0  done; with `start --wait` and `watch`: the run succeeded
-  1  the run failed or was cancelled; `check` and `deploy`: the file has faults
+  1  the run failed or was cancelled; `check` and `deploy`: the file has faults; `test`: a case failed
   2  wrong usage, refused by the coordinator, or no coordinator there"""
 
 

@@ -5,10 +5,12 @@ from headway.cli.commands.definitions import Check, Deploy
 from headway.cli.commands.runs import History, List, Show, Start, Watch
 from headway.cli.commands.servers import Dev, Upgrade, Work
 from headway.cli.commands.steering import Cancel, Retry, Signal
+from headway.cli.commands.testing import Test
 
 COMMANDS: tuple[type[Command], ...] = (
     Dev,
     Check,
+    Test,
     Deploy,
     Start,
     List,

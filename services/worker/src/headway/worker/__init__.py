@@ -18,6 +18,7 @@ event loop; plain functions run in threads. What it returns becomes the task's o
 Handlers run at least once: after a lost lease the same task runs again, with the same `context.idempotency_key`.
 """
 
+from headway.worker._builtin_python import PythonHandler
 from headway.worker._command import run_worker
 from headway.worker._context import Context
 from headway.worker._errors import (
@@ -49,4 +50,5 @@ __all__ = [
     "HandlerRefused",
     "DuplicateHandler",
     "NothingToServe",
+    "PythonHandler",
 ]

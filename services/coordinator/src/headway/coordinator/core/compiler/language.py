@@ -55,13 +55,14 @@ class Field:
     """One key.
 
     Attributes:
+        kind: a Kind; files that are no workflows have kinds of their own besides.
         default: as the reference spells it; empty: none.
         words: Kind.WORD: what may stand there.
         least, most: bounds of integers, numbers and durations (milliseconds).
     """
 
     name: str
-    kind: Kind
+    kind: StrEnum
     doc: str
     required: bool = False
     default: str = ""

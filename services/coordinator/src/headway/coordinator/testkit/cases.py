@@ -1,0 +1,134 @@
+"""What a test file says, once it is read."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum, auto
+from typing import TypeAlias
+
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.plan import FailureClass, Place, Template
+from headway.coordinator.testkit.language import Crash, Outcome, Refused
+from headway.coordinator.testkit.played import Played
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MockedFailure:
+    """How a mocked handler fails."""
+
+    failure_class: FailureClass
+    type: str
+    message: Template
+    details: Mapping[str, Template]
+    final: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What comes of one attempt.
+
+    Attributes:
+        output: what the handler returns, unless there is a failure, it hangs or is real.
+    """
+
+    place: Place
+    output: Template
+    failure: MockedFailure | None = None
+    hangs: bool = False
+    real: bool = False
+    takes_ms: int = 0
+    queued_ms: int = 0
+
+
+Mock: TypeAlias = tuple[Result, ...]  # by attempt; the last one stands for all later ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """What somebody does to the run. `signal` None: cancel it."""
+
+    place: Place
+    after_ms: int
+    signal: str | None
+    payload: Document
+    grace_ms: int
+    refused: Refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What was expected, and what came of it instead; for people."""
+
+    expected: str
+    got: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """One thing that must hold in the end.
+
+    Attributes:
+        what: in a few words.
+        differs: None: it holds.
+    """
+
+    place: Place
+    what: str
+    differs: Callable[[Played], Difference | None]
+
+
+class Naming(Enum):
+    """What a name is to name."""
+
+    NODE = auto()
+    HANDLER = auto()
+    EITHER = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mention:
+    """A name that a test file takes from its workflow."""
+
+    place: Place
+    name: str
+    naming: Naming
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One run to try.
+
+    Attributes:
+        mocks: by node or handler: its own, then the file's.
+        crashes: by node and attempt.
+        until_ms: None: until nothing more happens by itself.
+        seed: None: no jitter.
+        every_order: try every order of what happens at the same instant, up to `limit`.
+    """
+
+    place: Place
+    name: str
+    input: Document
+    mocks: tuple[Mapping[str, Mock], ...]
+    acts: tuple[Act, ...]
+    crashes: Mapping[tuple[str, int], Crash]
+    starts_at: datetime
+    until_ms: int | None
+    seed: int | None
+    order: tuple[str, ...]
+    every_order: bool
+    limit: int
+    outcome: Outcome
+    expectations: tuple[Expectation, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestFile:
+    """A whole file."""
+
+    __test__ = False  # pytest: the name begins like that of a class of tests
+
+    workflow: str
+    workflow_place: Place
+    cases: tuple[Case, ...]
+    mentions: tuple[Mention, ...] = field(default=())

@@ -1,0 +1,340 @@
+"""From the text of a test file to its cases; whatever is wrong is a fault with its place."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from headway.coordinator.core.compiler.faults import Code, Faults
+from headway.coordinator.core.compiler.fields import Entries, Reading
+from headway.coordinator.core.compiler.language import Field
+from headway.coordinator.core.compiler.template_parser import TemplateParser
+from headway.coordinator.core.compiler.yaml_tree import (
+    Source,
+    Yaml,
+    YamlList,
+    YamlMap,
+    YamlScalar,
+    load_yaml,
+    plain_value,
+)
+from headway.coordinator.core.document import EMPTY, Document
+from headway.coordinator.core.plan import FailureClass, Json, Literal, Place
+from headway.coordinator.testkit import expectations as expecting
+from headway.coordinator.testkit import language
+from headway.coordinator.testkit.cases import (
+    Act,
+    Case,
+    Expectation,
+    Mention,
+    Mock,
+    MockedFailure,
+    Naming,
+    Result,
+    TestFile,
+)
+from headway.coordinator.testkit.language import Crash, Outcome, Refused
+from headway.coordinator.testkit.played import Played
+from headway.coordinator.testkit.simulation import START
+
+_GRACE_MS = 30_000
+_LIMIT = 500
+
+
+def read_tests(text: str, faults: Faults) -> TestFile | None:
+    """Returns what the file says; None when a fault leaves nothing to go on with."""
+    source = Source(text)
+    tree = load_yaml(source, faults)
+    if tree is None:
+        return None
+    if not isinstance(tree, YamlMap):
+        faults.add(tree.place, Code.WRONG_TYPE, "a test file is a map", "it begins with `workflow: file.yaml`")
+        return None
+    return _Reader(Reading(source=source, faults=faults, templates=TemplateParser(source, faults))).file(tree)
+
+
+class _Reader:
+    """Reads one file."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._mentions: list[Mention] = []
+
+    def file(self, tree: YamlMap) -> TestFile:
+        entries = self._entries(tree, language.FILE, "a test file")
+        shared = self._mocks(entries)
+        found: dict[str, Case] = {}
+        for item in self._maps(entries, "cases"):
+            case = self._case(item, shared)
+            if case.name in found:
+                message = f"two cases have the name {case.name}"
+                self._fault(case.place, Code.WRONG_VALUE, message, "give each a name of its own")
+            found[case.name] = case
+        if "cases" in entries and not found:
+            self._fault(entries.place_of("cases"), Code.WRONG_VALUE, "there is no case", "add `- name: …`")
+        return TestFile(
+            workflow=entries.text("workflow") or "",
+            workflow_place=entries.place_of("workflow"),
+            cases=tuple(found.values()),
+            mentions=tuple(self._mentions),
+        )
+
+    def _case(self, tree: YamlMap, shared: Mapping[str, Mock]) -> Case:
+        entries = self._entries(tree, language.CASE, "a case")
+        wanted = entries.map("expect")
+        outcome, expectations = self._expectations(wanted, tree.place)
+        given = entries.tree("input")
+        return Case(
+            place=tree.place,
+            name=entries.text("name") or "",
+            input=EMPTY if given is None else Document.of(plain_value(given)),
+            mocks=(self._mocks(entries), shared),
+            acts=tuple(self._act(item) for item in self._maps(entries, "at")),
+            crashes=dict(self._crash(item) for item in self._maps(entries, "crashes")),
+            starts_at=self._instant(entries, "starts_at"),
+            until_ms=entries.duration("until"),
+            seed=entries.integer("seed"),
+            order=entries.texts("order") or (),
+            every_order=entries.word("interleavings") == "all",
+            limit=entries.integer("limit") or _LIMIT,
+            outcome=outcome,
+            expectations=expectations,
+        )
+
+    # --- what happens
+
+    def _mocks(self, entries: Entries) -> dict[str, Mock]:
+        tree = entries.map("mocks")
+        if tree is None:
+            return {}
+        for name, place in tree.keys.items():
+            self._mentions.append(Mention(place=place, name=name, naming=Naming.EITHER))
+        return {name: self._mock(name, value) for name, value in tree.entries.items()}
+
+    def _mock(self, name: str, tree: Yaml) -> Mock:
+        items = tree.items if isinstance(tree, YamlList) else (tree,)
+        results: list[Result] = []
+        for item in items:
+            if isinstance(item, YamlMap):
+                results.append(self._result(item))
+            else:
+                remedy = "write {output: …} or {fails: …}, or a list of them, one for each attempt"
+                self._fault(item.place, Code.WRONG_TYPE, f"the mock of {name} must be a map", remedy)
+        return tuple(results) or (Result(place=tree.place, output=Literal(value=None)),)
+
+    def _result(self, tree: YamlMap) -> Result:
+        entries = self._entries(tree, language.RESULT, "a mock")
+        self._at_most_one(entries, ("output", "fails", "hangs", "real"))
+        result = Result(
+            place=tree.place,
+            output=entries.template("output") or Literal(value=None),
+            failure=self._failure(entries),
+            hangs=entries.boolean("hangs") or False,
+            real=entries.boolean("real") or False,
+            takes_ms=entries.duration("takes") or 0,
+            queued_ms=entries.duration("queued") or 0,
+        )
+        for site in self._reading.templates.take_sites():
+            for mention in site.mentions:
+                if mention.path[0] != "input":
+                    message = f"a mock does not know {mention.path[0]}"
+                    remedy = "what the handler is given is `input`"
+                    self._fault(mention.place, Code.UNKNOWN_REFERENCE, message, remedy)
+        return result
+
+    def _failure(self, entries: Entries) -> MockedFailure | None:
+        tree = entries.map("fails")
+        if tree is None:
+            return None
+        fields = self._entries(tree, language.FAILURE, "a failure")
+        details = fields.map("details")
+        return MockedFailure(
+            failure_class=FailureClass(fields.word("class") or FailureClass.EXEC_FAILED),
+            type=fields.text("type") or "Failed",
+            message=fields.template("message") or Literal(value="mocked"),
+            details={}
+            if details is None
+            else {name: self._reading.templates.template(value) for name, value in details.entries.items()},
+            final=fields.boolean("final") or False,
+        )
+
+    def _act(self, tree: YamlMap) -> Act:
+        entries = self._entries(tree, language.ACT, "an act")
+        self._exactly_one(entries, ("signal", "cancel"), "an act")
+        payload = entries.tree("payload")
+        cancel = entries.boolean("cancel")
+        if cancel is False:
+            self._fault(entries.place_of("cancel"), Code.WRONG_VALUE, "cancel can only be true", "leave the act out")
+        grace = entries.duration("grace")
+        return Act(
+            place=tree.place,
+            after_ms=entries.duration("after") or 0,
+            signal=entries.text("signal"),
+            payload=Document.of(None if payload is None else plain_value(payload)),
+            grace_ms=_GRACE_MS if grace is None else grace,
+            refused=Refused(entries.word("refused") or Refused.NEVER),
+        )
+
+    def _crash(self, tree: YamlMap) -> tuple[tuple[str, int], Crash]:
+        entries = self._entries(tree, language.CRASH, "a crash")
+        node = entries.text("node") or ""
+        self._mention(node, entries.place_of("node"))
+        return (node, entries.integer("attempt") or 1), Crash(entries.word("crash") or Crash.WORKER_DIES)
+
+    def _instant(self, entries: Entries, name: str) -> datetime:
+        text = entries.text(name)
+        try:
+            instant = START if text is None else datetime.fromisoformat(text)
+        except ValueError:
+            instant = None
+        if instant is not None and instant.tzinfo is not None:
+            return instant
+        message = f"{name} must be an instant with its offset"
+        self._fault(entries.place_of(name), Code.WRONG_VALUE, message, "write 2030-01-31T09:00:00+01:00")
+        return START
+
+    # --- what must come of it
+
+    def _expectations(self, tree: YamlMap | None, place: Place) -> tuple[Outcome, tuple[Expectation, ...]]:
+        if tree is None:
+            return Outcome.SUCCEEDED, (expecting.expect_outcome(place, Outcome.SUCCEEDED),)
+        entries = self._entries(tree, language.EXPECT, "an expectation")
+        outcome = Outcome(entries.word("outcome") or Outcome.SUCCEEDED)
+        found = [expecting.expect_outcome(entries.place_of("outcome"), outcome)]
+        found += self._values(entries, "", lambda played: played.output)
+        found += self._error(entries, "error", lambda played: played.error)
+        for name in ("path", "path_has"):
+            names = self._names(entries, name)
+            if names is not None:
+                path = [each for each, _ in names]
+                found.append(expecting.expect_path(entries.place_of(name), path, part=name == "path_has"))
+        found += [expecting.expect_never(where, name) for name, where in self._names(entries, "never") or ()]
+        nodes = entries.map("nodes")
+        for name, value in (nodes.entries if nodes is not None else {}).items():
+            found += self._node(name, value)
+        found += [self._call(item) for item in self._maps(entries, "calls")]
+        for name in ("duration", "within"):
+            wanted = entries.duration(name)
+            if wanted is not None:
+                found.append(expecting.expect_duration(entries.place_of(name), wanted, at_most=name == "within"))
+        return outcome, tuple(found)
+
+    def _values(self, entries: Entries, of: str, get: Callable[[Played], Json]) -> list[Expectation]:
+        found: list[Expectation] = []
+        for name in ("output", "output_has"):
+            tree = entries.tree(name)
+            if tree is not None:
+                part = name == "output_has"
+                found.append(expecting.expect_value(tree.place, f"{of}{name}", plain_value(tree), get, part=part))
+        return found
+
+    def _error(self, entries: Entries, what: str, get: Callable[[Played], dict[str, Json]]) -> list[Expectation]:
+        tree = entries.map("error")
+        if tree is None:
+            return []
+        fields = self._entries(tree, language.ERROR, "an expected error")
+        found: list[Expectation] = []
+        for name, value in tree.entries.items():
+            if name == "says":
+                text = fields.text(name)
+                if text is not None:
+                    found.append(
+                        expecting.expect_says(value.place, f"{what}.says", text, lambda played: get(played)["message"])
+                    )
+            elif name in fields:
+                found.append(
+                    expecting.expect_value(
+                        value.place,
+                        f"{what}.{name}",
+                        plain_value(value),
+                        lambda played, name=name: get(played).get(name),
+                        part=True,
+                    )
+                )
+        return found
+
+    def _node(self, path: str, tree: Yaml) -> list[Expectation]:
+        self._mention(path, tree.place)
+        if not isinstance(tree, YamlMap):
+            self._fault(tree.place, Code.WRONG_TYPE, f"what is expected of {path} must be a map", "{state: succeeded}")
+            return []
+        entries = self._entries(tree, language.NODE, "what is expected of a node")
+        found: list[Expectation] = []
+        state, attempts = entries.word("state"), entries.integer("attempts")
+        if state is not None:
+            found.append(
+                expecting.expect_value(
+                    entries.place_of("state"), f"{path}.state", state, lambda played: played.state_of(path)
+                )
+            )
+        found += self._values(entries, f"{path}.", lambda played: played.output_of(path))
+        found += self._error(entries, f"{path}.error", lambda played: played.error_of(path))
+        if attempts is not None:
+
+            def count(played: Played) -> Json:
+                row = played.task(path)
+                return 0 if row is None else row.attempt
+
+            found.append(expecting.expect_value(entries.place_of("attempts"), f"{path}.attempts", attempts, count))
+        return found
+
+    def _call(self, tree: YamlMap) -> Expectation:
+        entries = self._entries(tree, language.CALL, "an expected call")
+        self._exactly_one(entries, ("handler", "node"), "an expected call")
+        self._at_most_one(entries, ("input", "input_has"))
+        handler, node = entries.text("handler"), entries.text("node")
+        if node is not None:
+            self._mention(node, entries.place_of("node"))
+        elif handler is not None:
+            self._mentions.append(Mention(place=entries.place_of("handler"), name=handler, naming=Naming.HANDLER))
+        exact, part = entries.tree("input"), entries.tree("input_has")
+        given = None if exact is None and part is None else exact or part
+        return expecting.expect_calls(
+            tree.place,
+            f"calls of {node or handler}",
+            (lambda call: call.path == node) if node is not None else (lambda call: call.handler == handler),
+            entries.integer("times"),
+            None if given is None else (plain_value(given), exact is None),
+        )
+
+    # --- entries
+
+    def _names(self, entries: Entries, name: str) -> list[tuple[str, Place]] | None:
+        """A list of nodes, each with its place."""
+        if entries.texts(name) is None:
+            return None
+        found: list[tuple[str, Place]] = []
+        tree = entries.list(name)
+        for item in tree.items if tree is not None else ():
+            if isinstance(item, YamlScalar) and isinstance(item.value, str):
+                self._mention(item.value, item.place)
+                found.append((item.value, item.place))
+        return found
+
+    def _maps(self, entries: Entries, name: str) -> list[YamlMap]:
+        tree = entries.list(name)
+        found: list[YamlMap] = []
+        for item in tree.items if tree is not None else ():
+            if isinstance(item, YamlMap):
+                found.append(item)
+            else:
+                self._fault(item.place, Code.WRONG_TYPE, f"{name} must hold maps", "write {key: value}")
+        return found
+
+    def _entries(self, tree: YamlMap, fields: tuple[Field, ...], what: str) -> Entries:
+        return Entries(self._reading, tree, fields, what)
+
+    def _exactly_one(self, entries: Entries, names: tuple[str, ...], what: str) -> None:
+        self._at_most_one(entries, names)
+        if not any(name in entries for name in names):
+            self._fault(entries.place, Code.MISSING_KEY, f"{what} needs one of {', '.join(names)}", "add one")
+
+    def _at_most_one(self, entries: Entries, names: tuple[str, ...]) -> None:
+        given = [name for name in names if name in entries]
+        if len(given) > 1:
+            message = f"{' and '.join(given)} exclude each other"
+            self._fault(entries.place_of(given[1]), Code.CONTRADICTION, message, "keep one")
+
+    def _mention(self, name: str, place: Place) -> None:
+        self._mentions.append(Mention(place=place, name=name, naming=Naming.NODE))
+
+    def _fault(self, place: Place, code: Code, message: str, remedy: str) -> None:
+        self._reading.faults.add(place, code, message, remedy)

@@ -1,0 +1,248 @@
+"""One run in memory, over the pure core: every row is at hand, and time stands still until somebody moves it.
+
+The calls answer as the coordinator would. What a real coordinator keeps apart from history (leases) is written here as
+`store` writes it; everything else comes from `decide`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from headway.coordinator.core.actions import Action
+from headway.coordinator.core.admission import (
+    Answer,
+    RunGate,
+    earliest,
+    lease_answer,
+    lease_has_expired,
+    renew_answer,
+    report_answer,
+    timer_applies,
+)
+from headway.coordinator.core.decide import Need, decide
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.events import (
+    Failure,
+    LeaseExpired,
+    NodeCancelled,
+    NodeCompleted,
+    NodeFailed,
+    RunCancelled,
+    RunEvent,
+    RunStarted,
+    SignalReceived,
+    TimerFired,
+)
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.plan import Json
+from headway.coordinator.core.rows import PayloadKey, RunRow, TaskRow, TokenRow
+from headway.coordinator.core.state import Draft, State, TimerKey
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+RUN_ID = "00000000000000000000000000000001"
+
+
+class EngineBroken(Exception):
+    """The core did what it may never do: {problem}."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What happened, and what it caused: a row of the run's history."""
+
+    seq: int
+    at: datetime
+    event: RunEvent
+    actions: tuple[Action, ...]
+
+
+class Simulation:
+    """One run from its start.
+
+    Attributes:
+        now: the virtual clock.
+        timers: what is set, and when it is due.
+        dispatches: attempts for which a message was written, oldest first; whoever delivers one takes it out.
+        history: oldest first.
+    """
+
+    def __init__(self, graph: Graph, *, now: datetime = START, chance: Callable[[], float] = lambda: 0.0) -> None:
+        """Begin before the run's start.
+
+        Args:
+            graph: of the workflow.
+            now: when it is.
+            chance: gives numbers from [0, 1), for jitter.
+        """
+        self.graph = graph
+        self.now = now
+        self.timers: dict[TimerKey, datetime] = {}
+        self.dispatches: list[tuple[str, int]] = []
+        self.history: list[Entry] = []
+        self._chance = chance
+        self._state = State(graph=graph, run_id=RUN_ID, complete=True)
+
+    # --- looking
+
+    @property
+    def run(self) -> RunRow:
+        """The run's row. Raises LookupError before its start."""
+        if self._state.run is None:
+            raise LookupError("the run has not started")
+        return self._state.run
+
+    @property
+    def tasks(self) -> dict[str, TaskRow]:
+        """The tasks' rows, in the order in which they were reached."""
+        return {path: row for path, row in self._state.tasks.items() if row is not None}
+
+    @property
+    def tokens(self) -> dict[str, TokenRow]:
+        """What the edges into nodes carry that have several."""
+        return {path: row for path, row in self._state.tokens.items() if row is not None}
+
+    def task(self, path: str) -> TaskRow:
+        """A task's row. Raises LookupError when it was not reached."""
+        row = self._state.tasks.get(path)
+        if row is None:
+            raise LookupError(path)
+        return row
+
+    def payload(self, key: PayloadKey) -> Json:
+        """A stored payload."""
+        return self._state.payloads[key].value
+
+    # --- what users do
+
+    def start(self, given: Document) -> None:
+        """Start the run."""
+        self._submit(
+            RunStarted(
+                at=self.now,
+                chance=self._chance(),
+                namespace="default",
+                workflow=self.graph.plan.workflow,
+                version=1,
+                key=None,
+                trace="",
+                input=given,
+            )
+        )
+
+    def signal(self, name: str, payload: Document) -> None:
+        """Send a signal. Raises Refusal."""
+        self._submit(SignalReceived(at=self._time(), chance=self._chance(), name=name, payload=payload))
+
+    def cancel(self, *, grace_ms: int) -> None:
+        """Cancel the run. Raises Refusal."""
+        self._submit(RunCancelled(at=self._time(), chance=self._chance(), reason="", grace_ms=grace_ms))
+
+    # --- timers
+
+    def fire(self, key: TimerKey) -> bool:
+        """Tell of a timer that is due. False: it means nothing any more, and is gone."""
+        path, kind, attempt = key
+        event = TimerFired(at=self._time(), chance=self._chance(), path=path, kind=kind, attempt=attempt)
+        draft = Draft(self._state)
+        if not timer_applies(draft.run, draft.task(path) if path else None, event):
+            del self.timers[key]
+            return False
+        self._submit(event)
+        return True
+
+    # --- workers
+
+    def lease(self, path: str, *, attempt: int, owner: str, grant_key: str) -> Answer:
+        """Ask for an attempt."""
+        row = self.task(path)
+        answer = lease_answer(self._gate(), row, attempt=attempt, owner=owner, grant_key=grant_key)
+        if answer is Answer.GRANTED and row.state is TaskState.READY:
+            timeout = row.attempt_timeout_ms
+            ends_at = None if timeout is None else self.now + timedelta(milliseconds=timeout)
+            row.state, row.sweep_at = TaskState.RUNNING, None
+            row.lease_owner = row.owner = owner
+            row.grant_key, row.leased_at, row.attempt_expires_at = grant_key, self.now, ends_at
+            row.lease_expires_at = earliest(self.now + timedelta(milliseconds=row.lease_ms), ends_at)
+            row.started_at = row.started_at or self.now
+        return answer
+
+    def renew(self, path: str, *, attempt: int, owner: str, at: datetime) -> Answer:
+        """Ask for more time, at some instant not after now."""
+        row = self.task(path)
+        answer = renew_answer(self._gate(), row, attempt=attempt, owner=owner)
+        wanted = earliest(at + timedelta(milliseconds=row.lease_ms), row.attempt_expires_at)
+        if answer is Answer.RENEWED and wanted is not None:
+            row.lease_expires_at = max(wanted, row.lease_expires_at or wanted)
+        return answer
+
+    def succeed(self, path: str, output: Document, *, attempt: int, owner: str) -> Answer:
+        """Report that the handler returned."""
+        event = NodeCompleted(
+            at=self._time(), chance=self._chance(), path=path, attempt=attempt, owner=owner, output=output
+        )
+        return self._report(event)
+
+    def fail(self, path: str, failure: Failure, *, final: bool, attempt: int, owner: str) -> Answer:
+        """Report that the handler failed."""
+        event = NodeFailed(
+            at=self._time(),
+            chance=self._chance(),
+            path=path,
+            attempt=attempt,
+            owner=owner,
+            failure=failure,
+            final=final,
+        )
+        return self._report(event)
+
+    def stopped(self, path: str, *, attempt: int, owner: str) -> Answer:
+        """Report that the handler was stopped."""
+        return self._report(
+            NodeCancelled(at=self._time(), chance=self._chance(), path=path, attempt=attempt, owner=owner)
+        )
+
+    def expire(self, path: str, *, attempt: int) -> bool:
+        """Be the reaper. False: that lease has not expired, or is not there any more."""
+        event = LeaseExpired(at=self._time(), chance=self._chance(), path=path, attempt=attempt)
+        if not lease_has_expired(self.task(path), event):
+            return False
+        self._submit(event)
+        return True
+
+    def _report(self, event: NodeCompleted | NodeFailed | NodeCancelled) -> Answer:
+        draft = Draft(self._state)
+        task = self.task(event.path)
+        left = draft.attempt(event.path, event.attempt) if event.attempt < task.attempt else None
+        answer = report_answer(draft.run, task, left, attempt=event.attempt, owner=event.owner)
+        if answer is Answer.ACCEPTED:
+            self._submit(event)
+        return answer
+
+    def _gate(self) -> RunGate:
+        run = self.run
+        return RunGate(is_final=run.is_final, is_stopping=run.is_stopping, is_failing=run.failing)
+
+    # --- one decision
+
+    def _time(self) -> datetime:
+        return max(self.now, self.run.last_event_at)
+
+    def _submit(self, event: RunEvent) -> None:
+        """Decide an event and keep what comes of it. Raises Refusal."""
+        verdict = decide(self._state, event)
+        if isinstance(verdict, Need):
+            raise EngineBroken(f"every row is here, and it asks for {sorted(verdict.keys, key=str)}")
+        changes = verdict.changes
+        self._state.absorb(changes)
+        if changes.all_timers_gone:
+            self.timers.clear()
+        for key, due_at in changes.timers.items():
+            if due_at is None:
+                self.timers.pop(key, None)
+            else:
+                self.timers[key] = due_at
+        self.dispatches.extend(changes.dispatches)
+        self.history.append(
+            Entry(seq=self.run.seq, at=event.at, event=event, actions=tuple(verdict.actions)),
+        )

@@ -1,0 +1,29 @@
+"""Runs cases that are written in a test."""
+
+from __future__ import annotations
+
+from textwrap import dedent, indent
+
+from headway.coordinator.testkit import CaseReport, FileReport, RunPython, run_tests
+
+HEAD = "workflow: flow.yaml\n"
+
+
+def report_on(workflow: str, cases: str, *, run_python: RunPython | None = None) -> FileReport:
+    """What comes of a test file without its first line."""
+    source = "workflow: example\n" + dedent(workflow)
+    return run_tests(HEAD + dedent(cases), lambda _name: source, run_python=run_python)
+
+
+def the_case(workflow: str, case: str, *, run_python: RunPython | None = None) -> CaseReport:
+    """What comes of one case, given without its name."""
+    cases = "cases:\n  - name: it\n" + indent(dedent(case).strip("\n"), "    ") + "\n"
+    report = report_on(workflow, cases, run_python=run_python)
+    assert report.faults == report.workflow_faults == (), [*report.faults, *report.workflow_faults]
+    (only,) = report.cases
+    return only
+
+
+def wrongs(case: CaseReport) -> list[tuple[str, str, str]]:
+    """What was not met: what, expected, got."""
+    return [(problem.what, problem.expected, problem.got) for problem in case.problems]

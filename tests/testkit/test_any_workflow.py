@@ -1,0 +1,125 @@
+"""Any workflow: what comes of it in the kit is what the rules of tokens say, in whatever order things happen."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.plan import WORKER_NODES, FailureClass, Literal, Place
+from headway.coordinator.testkit.agenda import Chooser
+from headway.coordinator.testkit.bodies import graphs_of, inside
+from headway.coordinator.testkit.cases import Act, Case, Mock, MockedFailure, Result
+from headway.coordinator.testkit.language import Crash, Outcome, Refused
+from headway.coordinator.testkit.played import Played
+from headway.coordinator.testkit.playing import play
+from headway.coordinator.testkit.simulation import START
+from tests.core import invariants
+from tests.core.generated import ERRORS, INPUT, OUTPUTS, SIGNALS, Choices, Seeded, workflow
+from tests.core.oracle import check_against_the_rules, check_the_outcome
+from tests.core.simulator import World
+from tests.core.test_any_run import MANY, MORE
+
+_HERE = Place(line=1, column=1)
+
+
+def mock(choices: Choices) -> Mock:
+    return tuple(result(choices) for _ in range(choices.whole(1, 3)))
+
+
+def result(choices: Choices) -> Result:
+    failure = MockedFailure(
+        failure_class=choices.of((FailureClass.EXEC_FAILED, FailureClass.VERDICT_FAIL)),
+        type=choices.of(ERRORS),
+        message=Literal(value="mocked"),
+        details={},
+        final=choices.of((False, True)),
+    )
+    return Result(
+        place=_HERE,
+        output=Literal(value=choices.of(OUTPUTS)),
+        failure=choices.of((None, None, failure)),
+        takes_ms=choices.of((0, 0, 100, 700)),
+        queued_ms=choices.of((0, 0, 300)),
+    )
+
+
+def case(choices: Choices, graph: Graph, *, calm: bool) -> Case:
+    """A run of a workflow; calm: nothing but work."""
+    workers = [
+        inside(body, node.id)
+        for body, inner in graphs_of(graph).items()
+        for node in inner.plan.nodes.values()
+        if node.type in WORKER_NODES
+    ]
+    acts: list[Act] = []
+    crashes: dict[tuple[str, int], Crash] = {}
+    for _ in range(0 if calm else choices.whole(0, 5)):
+        acts.append(
+            Act(
+                place=_HERE,
+                after_ms=choices.of((0, 100, 700, 1_000)),
+                signal=choices.of((*SIGNALS, *SIGNALS, *SIGNALS, None)),
+                payload=Document.of(1),
+                grace_ms=choices.of((0, 500, 30_000)),
+                refused=Refused.MAY,
+            )
+        )
+        if workers:
+            crashes[choices.of(workers), choices.whole(1, 2)] = choices.of(tuple(Crash))
+    return Case(
+        place=_HERE,
+        name="any",
+        input=Document.of(INPUT),
+        mocks=({node: mock(choices) for node in workers},),
+        acts=tuple(acts),
+        crashes=crashes,
+        starts_at=START,
+        until_ms=None,
+        seed=choices.of((None, 1)),
+        order=(),
+        every_order=False,
+        limit=1,
+        outcome=Outcome.SUCCEEDED,
+        expectations=(),
+    )
+
+
+def as_world(played: Played, graph: Graph) -> World:
+    """The rows, as the oracle reads them."""
+    assert played.simulation is not None
+    world = World(graph)
+    world.now = played.simulation.now
+    world.db.run = played.simulation.run
+    for table in (field.name for field in fields(world.db) if field.name not in ("run", "signals", "timers")):
+        rows = getattr(played.simulation._state, table)
+        getattr(world.db, table).update({key: row for key, row in rows.items() if row is not None})
+    world.db.timers.update(played.simulation.timers)
+    return world
+
+
+@pytest.mark.parametrize("calm", [False, True], ids=["with crashes and users", "calm"])
+@settings(MANY, max_examples=150 * MORE)
+@given(seed=st.integers(0, 2**32))
+def test_the_outcome_is_that_of_the_oracle(seed: int, calm: bool) -> None:  # noqa: FBT001 - a parameter of pytest
+    choices = Seeded(seed)
+    graph = workflow(choices, simple=calm)
+    wanted = case(choices, graph, calm=calm)
+    script = [choices.whole(0, 1) for _ in range(20)]
+
+    played = play(wanted, graph, Chooser((), script))
+
+    assert played.troubles == ()
+    world = as_world(played, graph)
+    if played.outcome is Outcome.RUNNING:
+        assert world.waiting()
+        assert [*world.ready(), *world.running(), *world.db.timers] == [], "something would go on by itself"
+        return
+    check_the_outcome(world)
+    if not invariants.was_stopped(world):
+        invariants.check_every_edge_has_its_token(world)
+        check_against_the_rules(world)

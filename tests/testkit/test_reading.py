@@ -1,0 +1,90 @@
+"""What is wrong with a test file is said with its place and a remedy, and nothing is run."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway.coordinator.testkit import WorkflowUnreadable, run_tests
+from tests.testkit.kit import report_on
+
+FLOW = """
+    nodes: {charge: {type: call, handler: payments.charge}, ship: {type: wait, duration: 1s}}
+    edges: [[charge, ship]]
+"""
+CASE = "cases: [{name: it, %s}]"
+FAULTS = [
+    ("case: []", "2:1: error: unknown key case in a test file; did you mean cases?"),
+    ("cases: []", "2:8: error: there is no case; add `- name: …`"),
+    ("cases: [it]", "2:9: error: cases must hold maps; write {key: value}"),
+    ("cases: [{input: 1}]", "2:9: error: a case needs the key name; add name: text"),
+    ("cases: [{name: a}, {name: a}]", "2:20: error: two cases have the name a; give each a name of its own"),
+    (CASE % "until: 3", "2:27: error: until is no duration: 3; write the unit: 3s"),
+    (CASE % "at: [{after: 1s}]", "2:25: error: an act needs one of signal, cancel; add one"),
+    (CASE % "at: [{signal: a, cancel: true}]", "2:45: error: signal and cancel exclude each other; keep one"),
+    (CASE % "mocks: {charg: {}}", "2:28: error: the workflow has no node or handler charg; did you mean charge?"),
+    (CASE % "mocks: {charge: 1}", ("2:36: error: the mock of charge must be a map; write {output: …} or {fails: …}, or "
+     "a list of them, one for each attempt")),
+    (CASE % "mocks: {charge: {outputs: 1}}", "2:37: error: unknown key outputs in a mock; did you mean output?"),
+    (CASE % "mocks: {charge: {output: 1, fails: {}}}",
+     "2:55: error: output and fails exclude each other; keep one"),
+    (CASE % "mocks: {charge: {output: '${nodes.a.output}'}}",
+     "2:48: error: a mock does not know nodes; what the handler is given is `input`"),
+    (CASE % "mocks: {charge: {output: '${input.'}}", ("2:46: error: ${ is not closed; add }, or write $${ for the two "
+     "characters themselves")),
+    (CASE % "mocks: {charge: {fails: {class: broken}}}",
+     "2:52: error: class cannot be broken; known here: exec_failed, timeout, verdict_fail"),
+    (CASE % "crashes: [{node: ship, crash: power}]",
+     ("2:50: error: crash cannot be power; known here: delivered_twice, report_late, report_lost, report_twice, "
+     "worker_dies")),
+    (CASE % "crashes: [{node: shp, crash: worker_dies}]", ("2:37: error: the workflow has no node shp; did you mean "
+     "ship?")),
+    (CASE % "expect: {outcome: done}",
+     "2:38: error: outcome cannot be done; known here: cancelled, ended, failed, refused, running, succeeded"),
+    (CASE % "expect: {path: [charge, shipped]}",
+     "2:44: error: the workflow has no node shipped; known here: charge, ship"),
+    (CASE % "expect: {never: [payments.charge]}",
+     "2:37: error: the workflow has no node payments.charge; known here: charge, ship"),
+    (CASE % "expect: {nodes: {ship: {stat: failed}}}",
+     "2:44: error: unknown key stat in what is expected of a node; did you mean state?"),
+    (CASE % "expect: {calls: [{handler: payments.chrge}]}",
+     "2:47: error: the workflow has no handler payments.chrge; did you mean payments.charge?"),
+    (CASE % "expect: {calls: [{times: 1}]}", "2:37: error: an expected call needs one of handler, node; add one"),
+    (CASE % "starts_at: 2030-01-01", ("2:31: error: starts_at must be an instant with its offset; write "
+     "2030-01-31T09:00:00+01:00")),
+    (CASE % "limit: 0", "2:27: error: limit must be within 1 to 10000"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "fault"), FAULTS, ids=[each[0] for each in FAULTS])
+def test_a_fault_is_said_with_its_place_and_a_remedy(text: str, fault: str) -> None:
+    report = report_on(FLOW, text)
+
+    assert fault in [str(each) for each in report.faults]
+    assert report.cases == ()
+    assert not report.passed
+
+
+def test_what_is_no_yaml_is_said_as_for_workflows() -> None:
+    report = report_on(FLOW, "cases: [")
+
+    assert [fault.code for fault in report.faults] == ["yaml_syntax"]
+
+
+def test_a_workflow_that_cannot_be_read_is_a_fault_where_it_is_named() -> None:
+    def read(name: str) -> str:
+        raise WorkflowUnreadable(f"cannot read {name}: no such file")
+
+    report = run_tests("workflow: flow.yaml\ncases: [{name: it}]", read)
+
+    assert [str(fault) for fault in report.faults] == [
+        "1:11: error: cannot read flow.yaml: no such file; name it as it is seen from this file"
+    ]
+
+
+def test_faults_of_the_workflow_are_told_apart() -> None:
+    report = report_on("nodes: {a: {type: cal}}", CASE % "input: 1")
+
+    assert (report.faults, report.cases) == ((), ())
+    assert [str(fault) for fault in report.workflow_faults] == [
+        "2:19: error: there is no node type cal; did you mean call?"
+    ]
