@@ -197,6 +197,7 @@ class Node:
         handler: call: as written; http: "headway.http"; python: "headway.python".
         lease_ms: how long a lease of it lasts.
         optional: its failure never makes the run fail.
+        output_schema: JSON Schema of its output; None: anything.
         cases, default_edge: switch. No default edge: no case holds, nothing is live.
         need: join: live tokens it needs; None: "all" (one live token, once every edge has one).
         values: set: variable name to value.
@@ -215,6 +216,7 @@ class Node:
     retry: RetryPolicy = RetryPolicy()
     timeouts: TimeOuts = TimeOuts()
     optional: bool = False
+    output_schema: Json = None
     cases: tuple[Case, ...] = ()
     default_edge: int | None = None
     need: int | None = None
@@ -234,7 +236,7 @@ class Plan:
     Attributes:
         nodes: by id, in written order.
         edges: in index order.
-        input_schema: JSON Schema of the run's input; None: anything.
+        input_schema, output_schema: JSON Schema of the run's input, and of its output when it succeeds; None: anything.
         deadline_ms: of the run, from its start (or reopening).
         outgoing, incoming: edge indexes per node, in index order. A node without incoming edges is a start.
     """
@@ -243,6 +245,7 @@ class Plan:
     nodes: Mapping[str, Node]
     edges: tuple[Edge, ...]
     input_schema: Json = None
+    output_schema: Json = None
     deadline_ms: int | None = None
     on_failure: OnFailure = OnFailure.STOP
     outgoing: Mapping[str, tuple[int, ...]]

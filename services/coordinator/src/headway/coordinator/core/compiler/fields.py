@@ -9,11 +9,20 @@ from headway.coordinator.core.compiler.faults import Code, Faults, nearest
 from headway.coordinator.core.compiler.language import Field
 from headway.coordinator.core.compiler.template_parser import TemplateParser
 from headway.coordinator.core.compiler.yaml_tree import Source, Yaml, YamlList, YamlMap, YamlScalar
-from headway.coordinator.core.plan import Expression, Place, Template
+from headway.coordinator.core.plan import Expression, Place, RetryPolicy, Template, TimeOuts
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?")
 _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000, 1)
 _NAME = re.compile(language.NAME_PATTERN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What nodes have that do not say otherwise; None: what the language says."""
+
+    queue: str | None = None
+    retry: RetryPolicy = RetryPolicy()
+    timeouts: TimeOuts = TimeOuts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +32,7 @@ class Reading:
     source: Source
     faults: Faults
     templates: TemplateParser
+    defaults: Defaults = Defaults()
 
 
 class Entries:

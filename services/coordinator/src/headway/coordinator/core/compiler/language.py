@@ -47,6 +47,7 @@ class Kind(StrEnum):
     REQUEST = "request"
     RETRY = "retry policy"
     TIMEOUT = "duration or time-outs"
+    DEFAULTS = "defaults"
     NEED = "all, any or a number"
 
 
@@ -94,6 +95,15 @@ WORKFLOW = (
         ),
         default="anything",
     ),
+    Field(
+        name="output_schema",
+        kind=Kind.SCHEMA,
+        doc=(
+            "What the output of a run that succeeds must look like; a run without a `finish` node has the output null. "
+            "Another output fails the run with class `verdict_fail`."
+        ),
+        default="anything",
+    ),
     _duration("deadline", "How long a run may take, from its start or its reopening.", default="for ever"),
     Field(
         name="on_failure",
@@ -104,6 +114,12 @@ WORKFLOW = (
             "At the first unhandled failure: `stop` starts nothing more, `drain` lets the other "
             "branches go on to their end."
         ),
+    ),
+    Field(
+        name="defaults",
+        kind=Kind.DEFAULTS,
+        doc="What holds for nodes that do not say otherwise.",
+        default="none",
     ),
     Field(name="nodes", kind=Kind.NODES, doc="The steps.", required=True),
     Field(name="edges", kind=Kind.EDGES, doc="What follows what.", default="none"),
@@ -205,10 +221,24 @@ TIMEOUT = (
     _duration("total", "Everything, pauses between attempts included.", default="for ever"),
 )
 
-_TYPE = Field(name="type", kind=Kind.WORD, words=tuple(NodeType), doc="What the node does.", required=True)
-
-
 _QUEUE_DOC = "The queue whose workers run it: at most 63 small letters, digits and `_`, `.`, `-`."
+
+DEFAULTS = (
+    Field(name="queue", kind=Kind.TEXT, doc="The queue of `call` nodes.", default="default"),
+    Field(
+        name="retry", kind=Kind.RETRY, doc="The retry policy of `call`, `http` and `python` nodes.", default="no retry"
+    ),
+    Field(
+        name="timeout",
+        kind=Kind.TIMEOUT,
+        doc="The time-outs of `call`, `http` and `python` nodes; a duration alone is the `total`.",
+        default="for ever",
+        least=1,
+        most=MAX_DURATION_MS,
+    ),
+)
+
+_TYPE = Field(name="type", kind=Kind.WORD, words=tuple(NodeType), doc="What the node does.", required=True)
 
 
 def _worker(queue: str) -> tuple[Field, ...]:
@@ -232,6 +262,12 @@ def _worker(queue: str) -> tuple[Field, ...]:
             doc=(
                 "How long a silent worker is waited for before another may have the step; workers renew it meanwhile."
             ),
+        ),
+        Field(
+            name="output_schema",
+            kind=Kind.SCHEMA,
+            doc="What its output must look like; another fails the attempt with class `verdict_fail`.",
+            default="anything",
         ),
         Field(name="optional", kind=Kind.BOOLEAN, doc="Its failure does not make the run fail.", default="false"),
     )

@@ -10,10 +10,12 @@ from headway.coordinator.core.compiler.faults import Code, nearest
 from headway.coordinator.core.compiler.fields import Entries, Reading, check_name, spell
 from headway.coordinator.core.compiler.policies import read_retry, read_timeouts
 from headway.coordinator.core.compiler.python_code import complaint_about
+from headway.coordinator.core.compiler.schema import check_schema
 from headway.coordinator.core.compiler.template_parser import Located, Site, object_of, offset_of
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
 from headway.coordinator.core.plan import (
     Expression,
+    Json,
     Literal,
     Node,
     NodeType,
@@ -176,7 +178,9 @@ def _read_python(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDr
 
 def _worker(reading: Reading, entries: Entries, draft: NodeDraft, handler: str, given: Template | None) -> NodeDraft:
     default_queue = language.NODES[draft.node.type].default_queue
-    queue = _named(reading, entries, "queue", _QUEUE, "small letters, digits and _ . -, at most 63")
+    if draft.node.type is NodeType.CALL:  # the others' workers are Headway's own
+        default_queue = reading.defaults.queue or default_queue
+    queue = read_queue(reading, entries)
     lease_ms = entries.duration("lease")
     node = replace(
         draft.node,
@@ -187,6 +191,7 @@ def _worker(reading: Reading, entries: Entries, draft: NodeDraft, handler: str, 
         retry=read_retry(reading, entries),
         timeouts=read_timeouts(reading, entries),
         optional=entries.boolean("optional") or False,
+        output_schema=read_schema(reading, entries, "output_schema"),
     )
     return replace(draft, node=node)
 
@@ -294,6 +299,17 @@ _READERS: Mapping[NodeType, Callable[[Reading, Entries, NodeDraft], NodeDraft]] 
     NodeType.WAIT: _read_wait,
     NodeType.WAIT_FOR_EVENT: _read_wait_for_event,
 }
+
+
+def read_schema(reading: Reading, entries: Entries, key: str) -> Json:
+    """Returns the JSON Schema behind a key; None: there is none, and anything fits."""
+    tree = entries.tree(key)
+    return None if tree is None else check_schema(reading, tree, key)
+
+
+def read_queue(reading: Reading, entries: Entries) -> str | None:
+    """Returns the name of a queue."""
+    return _named(reading, entries, "queue", _QUEUE, "small letters, digits and _ . -, at most 63")
 
 
 def read_target(entries: Entries, name: str) -> Target | None:

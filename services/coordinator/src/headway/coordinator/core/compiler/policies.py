@@ -10,11 +10,11 @@ from headway.coordinator.core.plan import RetryPolicy, TimeOuts
 
 
 def read_retry(reading: Reading, outer: Entries) -> RetryPolicy:
-    """Returns the policy under the key `retry`, or the default."""
+    """Returns the policy under the key `retry`, or the workflow's default."""
     policy = RetryPolicy()
     tree = outer.map("retry")
     if tree is None:
-        return policy
+        return reading.defaults.retry
     entries = Entries(reading, tree, language.RETRY, "a retry policy")
     read = {
         "max_attempts": entries.integer("max_attempts"),
@@ -33,8 +33,10 @@ def read_retry(reading: Reading, outer: Entries) -> RetryPolicy:
 
 
 def read_timeouts(reading: Reading, outer: Entries) -> TimeOuts:
-    """Returns the time-outs under the key `timeout`; a duration alone is the total."""
+    """Returns the time-outs under the key `timeout`, or the workflow's default; a duration alone is the total."""
     tree = outer.tree("timeout")
+    if tree is None:
+        return reading.defaults.timeouts
     if not isinstance(tree, YamlMap):
         if isinstance(tree, YamlList):
             outer.wrong(tree.place, "timeout must be a duration or a map", "write 30s, or {attempt: 30s, total: 10m}")

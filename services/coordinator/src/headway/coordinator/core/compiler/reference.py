@@ -75,6 +75,7 @@ def _limits() -> str:
 
 _PARTS: Mapping[str, Callable[[], str]] = {
     "workflow": lambda: table(language.WORKFLOW),
+    "defaults": lambda: table(language.DEFAULTS),
     "nodes": _nodes,
     "request": lambda: table(language.REQUEST),
     "retry": lambda: table(language.RETRY),

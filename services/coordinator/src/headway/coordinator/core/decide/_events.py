@@ -5,6 +5,7 @@ from typing import assert_never
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide import _nodes, redo
+from headway.coordinator.core.decide._contracts import breach
 from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.events import (
     Failure,
@@ -34,8 +35,7 @@ def reduce(walk: Walk, event: RunEvent) -> None:
     walk.projector.count_event()
     match event:
         case NodeCompleted():
-            _claim(walk, event.path)
-            walk.complete(event.path, "succeed", event.output, reported=True)
+            _node_completed(walk, event)
         case NodeFailed():
             _claim(walk, event.path)
             walk.fail(event.path, "fail", event.failure, retryable=not event.final, reported=True)
@@ -92,6 +92,16 @@ def _claim(walk: Walk, path: str) -> TaskRow:
         )
     )
     return walk.row(path)
+
+
+def _node_completed(walk: Walk, event: NodeCompleted) -> None:
+    path = event.path
+    _claim(walk, path)
+    broken = breach(walk.graph.node(path).output_schema, event.output, f"the output of {path}")
+    if broken is None:
+        walk.complete(path, "succeed", event.output, reported=True)
+    else:
+        walk.fail(path, "fail", broken, retryable=True, reported=True)
 
 
 def _node_cancelled(walk: Walk, event: NodeCancelled) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import orjson
 
 from headway.coordinator.core import actions as do
+from headway.coordinator.core.decide._contracts import breach
 from headway.coordinator.core.decide._scope import Scope
 from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.events import Failure
-from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import FailureClass, Json, Node, NodeType, Template
 from headway.coordinator.core.templates import evaluate_condition, render, whole_reference
 
@@ -157,6 +158,11 @@ def _finish(walk: Walk, node: Node) -> None:
     except _TooLargeError as error:
         walk.fail(node.id, "decide_failed", error.failure, retryable=False)
         return
+    if node.outcome == RunState.SUCCEEDED:
+        broken = breach(walk.graph.plan.output_schema, NULL if output is None else output, "the run's output")
+        if broken is not None:
+            walk.fail(node.id, "decide_failed", broken, retryable=False)
+            return
     if message is not None:  # kept as the node's input: what it was told to say
         row = walk.row(node.id)
         walk.emit(do.StorePayload(path=node.id, attempt=row.attempt, role="input", data=message))
