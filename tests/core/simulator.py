@@ -293,6 +293,7 @@ class World:
         final: bool = False,
         failure_class: FailureClass = FailureClass.EXEC_FAILED,
         details: dict[str, Json] | None = None,
+        retry_after_ms: int | None = None,
         attempt: int | None = None,
         owner: str = "worker",
     ) -> Answer:
@@ -308,6 +309,7 @@ class World:
                 owner=owner,
                 failure=failure,
                 final=final,
+                retry_after_ms=retry_after_ms,
             )
         )
 

@@ -271,3 +271,135 @@ def test_the_defaults_of_the_retry_policy_are_those_of_the_reference() -> None:
 
     assert (policy.max_attempts, policy.initial_ms, policy.factor, policy.max_ms) == (1, 1_000, 2.0, 60_000)
     assert (policy.jitter, policy.max_losses) == (0.2, 10)
+
+
+# The policy: how pauses grow, rules by failure, the budget, and what the handler asks for.
+
+
+def pauses(policy: str, *failures: str) -> list[float | None]:
+    """The pause after each failure, in seconds; None: given up."""
+    world = begin(f"retry: {{jitter: 0, {policy}}}")
+    found: list[float | None] = []
+    for error in failures:
+        world.fail_task("a", error, final=False)
+        if world.states()["a"] == "failed":
+            return [*found, None]
+        key = world.next_timer()
+        found.append((world.db.timers[key] - world.run.last_event_at).total_seconds())
+        assert world.fire(key)
+    return found
+
+
+def test_pauses_grow_linearly_or_not_at_all() -> None:
+    assert pauses("max_attempts: 9, backoff: linear, initial: 2s, max: 5s", *["Boom"] * 4) == [2, 4, 5, 5]
+    assert pauses("max_attempts: 9, backoff: fixed, initial: 2m", *["Boom"] * 3) == [120, 120, 120]
+
+
+RULES = (
+    "max_attempts: 2, initial: 1s, rules: ["
+    "{errors: [RateLimited], max_attempts: 4, backoff: fixed, initial: 30s}, {errors: [Declined], max_attempts: 1}]"
+)
+
+
+def test_the_first_rule_that_names_a_failure_decides_about_it_and_counts_it_alone() -> None:
+    assert pauses(RULES, "RateLimited", "Boom", "RateLimited", "RateLimited", "RateLimited") == [30, 1, 30, 30, None]
+    assert pauses(RULES, "RateLimited", "RateLimited", "Boom", "Boom") == [30, 30, 1, None]
+    assert pauses(RULES, "Declined") == [None]
+
+
+def test_a_rule_can_name_a_class_of_failures() -> None:
+    world = begin("lease: 60s, timeout: {attempt: 10s}, retry: {rules: [{errors: [timeout], max_attempts: 2}]}")
+    world.lease("a")
+
+    world.lose("a")
+
+    assert world.states()["a"] == "retrying"
+    world.fire(world.next_timer())
+    world.fail_task("a", final=False)
+    assert world.states()["a"] == "failed"
+
+
+def test_what_was_lost_or_given_back_between_counts_for_no_rule() -> None:
+    world = begin(f"retry: {{jitter: 0, {RULES}}}")
+    for _ in range(3):
+        world.lease("a")
+        world.lose("a")
+        world.lease("a")
+        world.release("a")
+        world.fail_task("a", "RateLimited", final=False)
+        assert world.fire(world.next_timer())
+
+    world.fail_task("a", "RateLimited", final=False)
+
+    assert world.states()["a"] == "failed"
+
+
+def test_a_retry_of_the_run_counts_anew() -> None:
+    world = begin(f"retry: {{jitter: 0, budget: 1m, {RULES}}}")
+    world.fail_task("a", "Declined", final=False)
+    world.advance(hours=1)
+    world.run_task("late") if "late" in world.ready() else None
+    assert world.state is RunState.FAILED
+
+    world.retry("a")
+    world.fail_task("a", "RateLimited", final=False)
+
+    assert world.states()["a"] == "retrying"
+
+
+def test_no_attempt_begins_after_the_budget() -> None:
+    assert pauses("max_attempts: 9, initial: 10s, max: 1h, budget: 30s", *["Boom"] * 3) == [10, 20, None]
+
+
+def test_the_budget_counts_from_the_first_attempts_beginning() -> None:
+    world = begin("lease: 60s, retry: {max_attempts: 9, initial: 10s, jitter: 0, budget: 30s}")
+    world.advance(minutes=5)  # in the queue
+    world.lease("a")
+    world.advance(seconds=15)
+    world.fail("a")
+    assert world.states()["a"] == "retrying"
+    world.fire(world.next_timer())
+
+    world.lease("a")
+    world.fail("a")
+
+    assert world.states()["a"] == "failed"
+
+
+def test_the_handler_may_ask_for_another_pause_but_not_for_another_try() -> None:
+    world = begin("retry: {max_attempts: 2, initial: 10s}")
+    world.chance = 0.9
+    world.lease("a")
+
+    world.fail("a", retry_after_ms=90_000)
+
+    assert world.task("a").due_at == EPOCH + timedelta(seconds=90)
+    world.fire(world.next_timer())
+    world.lease("a")
+    world.fail("a", retry_after_ms=1)
+    assert world.states()["a"] == "failed"
+
+
+def test_the_input_is_rendered_once_and_kept_across_attempts() -> None:
+    world = invariants.begin(
+        """
+        nodes:
+          first: {type: set, values: {n: 1}}
+          a: {type: call, handler: a, input: "${vars.n}", retry: {max_attempts: 3}}
+          change: {type: call, handler: a}
+          second: {type: set, values: {n: 2}}
+        edges:
+          - [first, a]
+          - [first, change, second]
+        """
+    )
+    world.fail_task("a", final=False)
+    world.run_task("change")
+    assert world.run.vars == {"n": 2}
+
+    world.fire(world.next_timer())
+    world.lease("a")
+    world.lose("a")
+
+    assert world.input("a") == 1
+    assert [key for key in world.db.payloads if key[2] == "input" and key[0] == "a"] == [("a", 1, "input")]

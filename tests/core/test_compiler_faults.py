@@ -145,6 +145,21 @@ TABLE = [
         [(3, 48, "contradiction")],
     ),
     (
+        "a factor of pauses that do not grow by one",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, retry: {backoff: linear, factor: 2}}\n",
+        [(3, 64, "contradiction")],
+    ),
+    (
+        "a longest of pauses that are all the same",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, retry: {backoff: fixed, max: 2m}}\n",
+        [(3, 60, "contradiction")],
+    ),
+    (
+        "retry rules for one failure, for none, and that are none",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, retry: {rules: [{errors: [X]}, {errors: [Y, X]}, {}, x]}}\n",
+        [(3, 71, "contradiction"), (3, 80, "missing_key"), (3, 84, "wrong_type")],
+    ),
+    (
         "time-outs that contradict each other",
         "workflow: w\nnodes:\n  a: {type: call, handler: h, timeout: {attempt: 2m, total: 1m}}\n",
         [(3, 50, "contradiction")],

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import traceback
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from types import TracebackType
 
 import orjson
@@ -21,6 +22,9 @@ TRACE_LIMIT = 16 * 1024
 """Longest trace and message, in bytes of UTF-8."""
 DETAILS_LIMIT = 16 * 1024
 """Largest details, in bytes of JSON."""
+
+LONGEST_PAUSE = 3_650 * 86_400.0
+"""Longest pause that a handler can ask for, in seconds."""
 
 _MIN_INT64 = -(2**63)
 _MAX_INT64 = 2**63 - 1
@@ -47,6 +51,7 @@ def _failed(error: BaseException) -> tasks_pb2.Failed:
             details=error.details,
             final=error.final,
             timed_out=error.timed_out,
+            after=error.after,
         )
     return failure(type_name=type(error).__name__, message=_text_of(error), trace=format_trace(error))
 
@@ -59,6 +64,7 @@ def failure(
     details: Mapping[str, object] | None = None,
     final: bool = False,
     timed_out: bool = False,
+    after: float | None = None,
 ) -> tasks_pb2.Failed:
     """Return the report of a failure; texts are cut to their limits, details that do not fit are replaced by why."""
     return tasks_pb2.Failed(
@@ -68,6 +74,7 @@ def failure(
         trace=_clean(trace, keep_end=True),
         details=_encode_details(details or {}),
         final=final,
+        retry_after=None if after is None else timedelta(seconds=min(max(after, 0.0), LONGEST_PAUSE)),
     )
 
 

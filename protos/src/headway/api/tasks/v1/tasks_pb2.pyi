@@ -205,20 +205,22 @@ class Succeeded(_message.Message):
     def __init__(self, output: _Optional[bytes] = ...) -> None: ...
 
 class Failed(_message.Message):
-    __slots__ = ("failure_class", "type", "message", "trace", "details", "final")
+    __slots__ = ("failure_class", "type", "message", "trace", "details", "final", "retry_after")
     FAILURE_CLASS_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
     DETAILS_FIELD_NUMBER: _ClassVar[int]
     FINAL_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_FIELD_NUMBER: _ClassVar[int]
     failure_class: FailureClass
     type: str
     message: str
     trace: str
     details: bytes
     final: bool
-    def __init__(self, failure_class: _Optional[_Union[FailureClass, str]] = ..., type: _Optional[str] = ..., message: _Optional[str] = ..., trace: _Optional[str] = ..., details: _Optional[bytes] = ..., final: _Optional[bool] = ...) -> None: ...
+    retry_after: _duration_pb2.Duration
+    def __init__(self, failure_class: _Optional[_Union[FailureClass, str]] = ..., type: _Optional[str] = ..., message: _Optional[str] = ..., trace: _Optional[str] = ..., details: _Optional[bytes] = ..., final: _Optional[bool] = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Cancelled(_message.Message):
     __slots__ = ()

@@ -128,19 +128,52 @@ class Array:
 Template: TypeAlias = Literal | Reference | Computed | Text | Object | Array
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """When a failed attempt is tried again.
+class Backoff(StrEnum):
+    """How the pauses between attempts grow."""
 
-    The n-th failure is followed by a pause of min(initial * factor ** (n - 1), max), of which a random share of up to
-    `jitter` is taken off.
+    EXPONENTIAL = "exponential"
+    LINEAR = "linear"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tries:
+    """How often, and after which pauses, a failed attempt is tried again.
+
+    The n-th failure is followed by a pause of min(initial * factor ** (n - 1), max); linear: min(initial * n, max);
+    fixed: initial. A random share of up to `jitter` is taken off.
     """
 
     max_attempts: int = 1
+    backoff: Backoff = Backoff.EXPONENTIAL
     initial_ms: int = 1_000
     factor: float = 2.0
     max_ms: int = 60_000
     jitter: float = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRule(Tries):
+    """What holds for some failures: it counts them, and them alone.
+
+    Attributes:
+        errors: failure classes or error types.
+    """
+
+    errors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy(Tries):
+    """When a failed attempt is tried again: by the first rule that names its failure, else by the policy's own tries.
+
+    Attributes:
+        budget_ms: no attempt begins later than this after the first one began; None: no such limit.
+        max_losses: lost leases, counted apart.
+    """
+
+    rules: tuple[RetryRule, ...] = ()
+    budget_ms: int | None = None
     max_losses: int = 10
 
 

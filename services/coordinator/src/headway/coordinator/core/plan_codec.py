@@ -6,11 +6,12 @@ templates. This module decides nothing and reads no YAML.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 from headway.coordinator.core.plan import (
     FORMAT,
     Array,
+    Backoff,
     Case,
     Computed,
     Edge,
@@ -26,14 +27,25 @@ from headway.coordinator.core.plan import (
     Plan,
     Reference,
     RetryPolicy,
+    RetryRule,
     Template,
     Text,
     TimeOuts,
+    Tries,
     VariablePath,
 )
 
 S = TypeVar("S")
 T = TypeVar("T")
+
+
+class _TriesFields(TypedDict):
+    max_attempts: int
+    backoff: Backoff
+    initial_ms: int
+    factor: float
+    max_ms: int
+    jitter: float
 
 
 class PlanUnreadable(ValueError):
@@ -258,25 +270,43 @@ def _decode_case(data: dict[str, Json]) -> Case:
 
 
 def _encode_retry(retry: RetryPolicy) -> dict[str, Json]:
+    rules: list[Json] = [_encode_tries(rule) | {"errors": list[Json](rule.errors)} for rule in retry.rules]
+    return _encode_tries(retry) | {"rules": rules, "budget_ms": retry.budget_ms, "max_losses": retry.max_losses}
+
+
+def _encode_tries(tries: Tries) -> dict[str, Json]:
     return {
-        "max_attempts": retry.max_attempts,
-        "initial_ms": retry.initial_ms,
-        "factor": retry.factor,
-        "max_ms": retry.max_ms,
-        "jitter": retry.jitter,
-        "max_losses": retry.max_losses,
+        "max_attempts": tries.max_attempts,
+        "backoff": tries.backoff.value,
+        "initial_ms": tries.initial_ms,
+        "factor": tries.factor,
+        "max_ms": tries.max_ms,
+        "jitter": tries.jitter,
     }
 
 
 def _decode_retry(data: dict[str, Json]) -> RetryPolicy:
     return RetryPolicy(
-        max_attempts=_integer(data["max_attempts"]),
-        initial_ms=_integer(data["initial_ms"]),
-        factor=_number(data["factor"]),
-        max_ms=_integer(data["max_ms"]),
-        jitter=_number(data["jitter"]),
+        **_decode_tries(data),
+        rules=tuple(_decode_rule(_entries(rule)) for rule in _items(data["rules"])),
+        budget_ms=_optional(data["budget_ms"], _integer),
         max_losses=_integer(data["max_losses"]),
     )
+
+
+def _decode_rule(data: dict[str, Json]) -> RetryRule:
+    return RetryRule(**_decode_tries(data), errors=_path(data["errors"]))
+
+
+def _decode_tries(data: dict[str, Json]) -> _TriesFields:
+    return {
+        "max_attempts": _integer(data["max_attempts"]),
+        "backoff": Backoff(data["backoff"]),
+        "initial_ms": _integer(data["initial_ms"]),
+        "factor": _number(data["factor"]),
+        "max_ms": _integer(data["max_ms"]),
+        "jitter": _number(data["jitter"]),
+    }
 
 
 def _encode_timeouts(timeouts: TimeOuts) -> dict[str, Json]:

@@ -134,6 +134,13 @@ class Draft:
             return self.state.attempts.get((path, number))
         raise Missing([("attempt", path, number)])
 
+    def require_attempts(self, path: str, numbers: Iterable[int]) -> None:
+        """Raise Missing once for all attempts that were left behind and were not looked for."""
+        known = self.state.attempts
+        missing = [("attempt", path, number) for number in numbers if (path, number) not in known]
+        if missing and not self.state.complete:
+            raise Missing(missing)
+
     def payload(self, key: PayloadKey) -> Document:
         """A stored payload."""
         found = self.changes.payloads.get(key) or self.state.payloads.get(key)

@@ -173,6 +173,7 @@ class ReportFailed(Report, frozen=True, kw_only=True):
 
     failure: Failure
     final: bool
+    retry_after_ms: int | None = None
 
     def event(self, at: datetime, chance: float) -> RunEvent:
         """NodeFailed."""
@@ -184,6 +185,7 @@ class ReportFailed(Report, frozen=True, kw_only=True):
             owner=self.owner,
             failure=self.failure,
             final=self.final,
+            retry_after_ms=self.retry_after_ms,
         )
 
 

@@ -30,7 +30,7 @@ from headway.coordinator.engine.submissions import (
 from headway.coordinator.ids import MalformedId, parse_task_id, run_id_text, task_id
 from headway.coordinator.rpc import messages
 from headway.coordinator.rpc.refusing import item_refusal, refusing
-from headway.coordinator.rpc.requests import is_short, namespace_of, traceparent_of
+from headway.coordinator.rpc.requests import duration_ms, is_short, namespace_of, traceparent_of
 from headway.coordinator.store.errors import StoreUnavailable
 
 ITEMS = 256
@@ -210,7 +210,9 @@ def _succeeded(item: pb.ReportItem, reporter: _Reporter, **place: Any) -> Report
 
 
 def _failed(item: pb.ReportItem, _reporter: _Reporter, **place: Any) -> Report:
-    return ReportFailed(**place, failure=_failure(item.failed), final=item.failed.final)
+    failed = item.failed
+    retry_after_ms = duration_ms(failed.retry_after, "retry_after") if failed.HasField("retry_after") else None
+    return ReportFailed(**place, failure=_failure(failed), final=failed.final, retry_after_ms=retry_after_ms)
 
 
 def _cancelled(_item: pb.ReportItem, _reporter: _Reporter, **place: Any) -> Report:

@@ -5,10 +5,10 @@ differ. A new node type is a new entry here, a reader in `nodes` and a field in 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from headway.coordinator.core.plan import EdgeKind, NodeType, OnFailure, RetryPolicy
+from headway.coordinator.core.plan import Backoff, EdgeKind, NodeType, OnFailure, RetryPolicy
 
 NAME_PATTERN = r"[a-z][a-z0-9_]*"
 MAX_NAME = 63
@@ -48,6 +48,7 @@ class Kind(StrEnum):
     RETRY = "retry policy"
     TIMEOUT = "duration or time-outs"
     DEFAULTS = "defaults"
+    RULES = "list of retry rules"
     NEED = "all, any or a number"
 
 
@@ -178,7 +179,7 @@ REQUEST = (
     _duration("timeout", "How long to wait for the answer.", default="as long as the attempt may last"),
 )
 
-RETRY = (
+_TRIES = (
     Field(
         name="max_attempts",
         kind=Kind.INTEGER,
@@ -187,11 +188,18 @@ RETRY = (
         least=1,
         most=1_000,
     ),
+    Field(
+        name="backoff",
+        kind=Kind.WORD,
+        words=tuple(Backoff),
+        default=_RETRY.backoff.value,
+        doc="How the pauses grow: by the `factor`, by `initial` each time, or not at all.",
+    ),
     _duration("initial", "The pause after the first failure.", default="1s", least=0),
     Field(
         name="factor",
         kind=Kind.NUMBER,
-        doc="By how much each pause is longer than the one before.",
+        doc="With `exponential`: by how much each pause is longer than the one before.",
         default=str(_RETRY.factor),
         least=1,
         most=100,
@@ -205,6 +213,16 @@ RETRY = (
         least=0,
         most=1,
     ),
+)
+RETRY = (
+    *_TRIES,
+    Field(
+        name="rules",
+        kind=Kind.RULES,
+        doc="What holds for some failures: the first rule that names a failure decides about it.",
+        default="none",
+    ),
+    _duration("budget", "No attempt begins later than this after the first one began.", default="for ever", least=0),
     Field(
         name="max_losses",
         kind=Kind.INTEGER,
@@ -213,6 +231,16 @@ RETRY = (
         least=1,
         most=1_000,
     ),
+)
+
+RETRY_RULE = (
+    Field(
+        name="errors",
+        kind=Kind.TEXTS,
+        doc="The failure classes (`timeout`, `exec_failed`, `verdict_fail`) or error types that it holds for.",
+        required=True,
+    ),
+    *(replace(field, default="that of the policy") for field in _TRIES),
 )
 
 TIMEOUT = (

@@ -79,6 +79,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "nodes": _nodes,
     "request": lambda: table(language.REQUEST),
     "retry": lambda: table(language.RETRY),
+    "retry rule": lambda: table(language.RETRY_RULE),
     "timeout": lambda: table(language.TIMEOUT),
     "edge": lambda: table(language.EDGE),
     "case": lambda: table(language.CASE),

@@ -38,7 +38,14 @@ def reduce(walk: Walk, event: RunEvent) -> None:
             _node_completed(walk, event)
         case NodeFailed():
             _claim(walk, event.path)
-            walk.fail(event.path, "fail", event.failure, retryable=not event.final, reported=True)
+            walk.fail(
+                event.path,
+                "fail",
+                event.failure,
+                retryable=not event.final,
+                reported=True,
+                asked_ms=event.retry_after_ms,
+            )
         case NodeCancelled():
             _node_cancelled(walk, event)
         case LeaseReleased():
