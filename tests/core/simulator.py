@@ -20,6 +20,7 @@ from headway.coordinator.core.admission import (
     earliest,
     lease_answer,
     lease_has_expired,
+    look_again_at,
     renew_answer,
     report_answer,
     timer_applies,
@@ -46,7 +47,7 @@ from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import FailureClass, Json
 from headway.coordinator.core.records import encode_actions, encode_event
 from headway.coordinator.core.refusals import RunNotFinished
-from headway.coordinator.core.rows import AttemptRow, PayloadKey, RunRow, SignalRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import AttemptRow, BeatRow, PayloadKey, RunRow, SignalRow, TaskRow, TokenRow
 from headway.coordinator.core.state import Draft, Key, Missing, State, TimerKey
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
@@ -77,6 +78,7 @@ class Tables:
     payloads: dict[PayloadKey, Document] = field(default_factory=dict[PayloadKey, Document])
     signals: dict[int, SignalRow] = field(default_factory=dict[int, SignalRow])
     attempts: dict[tuple[str, int], AttemptRow] = field(default_factory=dict[tuple[str, int], AttemptRow])
+    beats: dict[str, BeatRow] = field(default_factory=dict[str, BeatRow])
     timers: dict[TimerKey, datetime] = field(default_factory=dict[TimerKey, datetime])
 
 
@@ -223,12 +225,23 @@ class World:
 
         def judge(draft: Draft) -> object | None:
             task = draft.task(path) if path else None
-            return None if timer_applies(draft.run, task, event) else False
+            if not timer_applies(draft.run, task, event):
+                return False
+            return None if task is None else look_again_at(draft, task, event)
 
         answer = self._submit(event, judge)
         if answer is False:
             del self.db.timers[key]
+        elif isinstance(answer, datetime):
+            self.db.timers[key] = answer
         return answer is None
+
+    def beat(self, path: str, *, progress: bool = False) -> None:
+        """A renewal brings a heartbeat that was given just now."""
+        assert self.renew(path)[0] is Answer.RENEWED
+        row, before = self.task(path), self.db.beats.get(path)
+        since = before.progress_at if before is not None and before.attempt == row.attempt else None
+        self.db.beats[path] = BeatRow(row.attempt, self.now, self.now if progress else since)
 
     def next_timer(self) -> TimerKey:
         """The timer that is due first; time passes until then."""
@@ -433,6 +446,7 @@ class World:
         state.tokens.update(copied(self.db.tokens))
         state.payloads.update(self.db.payloads)
         state.attempts.update(self.db.attempts)
+        state.beats.update(self.db.beats)
         for row in self._untaken():
             state.signals.setdefault(row.name, []).append(copy.copy(row))
         return state
@@ -457,6 +471,8 @@ class World:
                         state.payloads[path, attempt, role] = self.db.payloads[path, attempt, role]
                 case ("attempt", path, int(number)):
                     state.attempts.setdefault((path, number), self.db.attempts.get((path, number)))
+                case ("beat", path):
+                    state.beats.setdefault(path, self.db.beats.get(path))
                 case ("signals", name):
                     rows = [copy.copy(row) for row in self._untaken() if row.name == name]
                     state.signals.setdefault(name, rows)

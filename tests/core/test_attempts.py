@@ -10,6 +10,7 @@ from headway.coordinator.core import actions as do
 from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.plan import RetryPolicy
+from headway.coordinator.core.rows import BeatRow
 from tests.core import invariants
 from tests.core.simulator import EPOCH, World
 
@@ -403,3 +404,119 @@ def test_the_input_is_rendered_once_and_kept_across_attempts() -> None:
 
     assert world.input("a") == 1
     assert [key for key in world.db.payloads if key[2] == "input" and key[0] == "a"] == [("a", 1, "input")]
+
+
+# Signs of life.
+
+BEATING = "lease: 10s, timeout: {heartbeat: 30s}, retry: {max_attempts: 2, jitter: 0}"
+
+
+def look(world: World, key: tuple[str, str, int]) -> bool:
+    """Let time pass until the timer comes due, the holder renewing its lease meanwhile, and fire it."""
+    while world.now < world.db.timers[key]:
+        world.now = min(world.db.timers[key], world.now + timedelta(seconds=5))
+        if world.task("a").lease_expires_at is not None:
+            world.renew("a")
+    return world.fire(key)
+
+
+def test_a_handler_that_gives_no_sign_of_life_for_too_long_times_out_and_is_tried_again() -> None:
+    world = begin(BEATING)
+    world.lease("a")
+
+    assert look(world, ("a", "heartbeat_timeout", 1))
+
+    left = world.db.attempts["a", 1]
+    assert world.now == EPOCH + timedelta(seconds=30)
+    assert (left.outcome, left.failure_class) == ("timeout", "timeout")
+    assert left.error is not None
+    assert (left.error["type"], left.error["details"]) == ("heartbeat_timeout", {"timeout": "heartbeat"})
+    assert world.states()["a"] == "retrying"
+    assert world.succeed("a", attempt=1) is Answer.STALE_ATTEMPT
+    assert ("a", "heartbeat_timeout", 1) not in world.db.timers
+
+
+def test_each_heartbeat_gives_it_as_much_time_again_and_writes_no_history() -> None:
+    world = begin(BEATING)
+    world.lease("a")
+    world.advance(seconds=9)
+    world.beat("a")
+    seq = world.run.seq
+
+    assert not look(world, ("a", "heartbeat_timeout", 1))
+
+    assert world.run.seq == seq
+    assert world.db.timers["a", "heartbeat_timeout", 1] == EPOCH + timedelta(seconds=39)
+    assert look(world, ("a", "heartbeat_timeout", 1))
+
+
+def test_time_in_the_queue_is_no_silence() -> None:
+    world = begin(BEATING)
+    assert not look(world, ("a", "heartbeat_timeout", 1))
+    world.advance(seconds=7)
+    world.lease("a")
+    leased_at = world.now
+
+    assert not look(world, ("a", "heartbeat_timeout", 1))
+    assert world.db.timers["a", "heartbeat_timeout", 1] == leased_at + timedelta(seconds=30)
+
+
+def test_a_worker_that_died_is_lost_and_not_silent() -> None:
+    world = begin(BEATING)
+    world.lease("a")
+
+    world.advance(seconds=30)
+    assert not world.fire(("a", "heartbeat_timeout", 1))
+    world.lose("a")
+
+    row = world.task("a")
+    assert (str(row.state), row.tries, row.losses) == ("ready", 0, 1)
+    assert not world.fire(("a", "heartbeat_timeout", 1))
+    assert set(world.db.timers) == {("a", "heartbeat_timeout", 2)}
+
+
+def test_heartbeats_without_progress_do_not_save_a_handler_that_stalls() -> None:
+    world = begin("lease: 10s, timeout: {stall: 30s}")
+    world.lease("a")
+    world.advance(seconds=9)
+    world.beat("a", progress=True)
+    for _ in range(4):
+        world.advance(seconds=5)
+        world.beat("a")
+
+    assert not look(world, ("a", "stall_timeout", 1))
+    world.beat("a")
+    assert look(world, ("a", "stall_timeout", 1))
+
+    assert world.now == EPOCH + timedelta(seconds=39)
+    error = world.task("a").error
+    assert error is not None
+    assert error["details"] == {"timeout": "stall"}
+    assert world.states() == {"a": "failed", "late": "ready"}
+
+
+def test_signs_of_life_of_an_attempt_before_do_not_count_for_the_next() -> None:
+    world = begin(BEATING)
+    world.lease("a")
+    world.beat("a")
+    world.lose("a")
+    world.db.beats["a"] = BeatRow(1, world.now + timedelta(hours=1), None)
+    world.lease("a")
+
+    while not look(world, ("a", "heartbeat_timeout", 2)):
+        pass
+
+    assert world.db.attempts["a", 2].outcome == "timeout"
+
+
+def test_a_lease_is_short_enough_for_heartbeats_to_come_in_time() -> None:
+    graph = invariants.begin(
+        """
+        nodes:
+          short: {type: call, handler: a, timeout: {heartbeat: 30s, stall: 2m}}
+          long: {type: call, handler: a, timeout: {heartbeat: 1h}}
+          least: {type: call, handler: a, timeout: {heartbeat: 1s}}
+        """
+    ).graph
+
+    assert [graph.node(name).lease_ms for name in ("short", "long", "least")] == [15_000, 90_000, 1_000]

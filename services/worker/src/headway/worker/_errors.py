@@ -79,6 +79,10 @@ class InvalidOutput(Final):
     """The handler returned what cannot be stored as JSON."""
 
 
+class InvalidCheckpoint(Final):
+    """The handler gave a checkpoint that cannot be stored as JSON."""
+
+
 class HandlerRefused(TypeError):
     """What cannot be a handler: a function that takes no input, or more than an input and a context; a bad name."""
 

@@ -14,7 +14,7 @@ from types import TracebackType
 import orjson
 
 from headway.api.tasks.v1 import tasks_pb2
-from headway.worker._errors import InvalidOutput, TaskFailed
+from headway.worker._errors import InvalidCheckpoint, InvalidOutput, TaskFailed
 
 OUTPUT_LIMIT = 1024 * 1024
 """Largest output, in bytes of JSON."""
@@ -25,6 +25,9 @@ DETAILS_LIMIT = 16 * 1024
 
 LONGEST_PAUSE = 3_650 * 86_400.0
 """Longest pause that a handler can ask for, in seconds."""
+
+CHECKPOINT_LIMIT = 32 * 1024
+"""Largest checkpoint, in bytes of JSON."""
 
 _MIN_INT64 = -(2**63)
 _MAX_INT64 = 2**63 - 1
@@ -94,6 +97,22 @@ def encode_output(output: object) -> bytes:
     if len(encoded) > OUTPUT_LIMIT:
         message = f"the output has {len(encoded)} bytes as JSON; the limit is {OUTPUT_LIMIT}"
         raise InvalidOutput(message)
+    return encoded
+
+
+def encode_checkpoint(checkpoint: object) -> bytes:
+    """Return a checkpoint as JSON.
+
+    Raises:
+        InvalidCheckpoint: It is not JSON, or too large; the message names the place.
+    """
+    try:
+        encoded = _encode(checkpoint, place="checkpoint")
+    except InvalidOutput as fault:
+        raise InvalidCheckpoint(fault.message) from None
+    if len(encoded) > CHECKPOINT_LIMIT:
+        message = f"the checkpoint has {len(encoded)} bytes as JSON; the limit is {CHECKPOINT_LIMIT}"
+        raise InvalidCheckpoint(message)
     return encoded
 
 

@@ -185,11 +185,15 @@ class TimeOuts:
         attempt_ms: one attempt, from its lease.
         queue_ms: waiting for a worker, per attempt, from its becoming ready.
         total_ms: everything, from its first becoming ready or waiting.
+        heartbeat_ms: silence of a handler that runs: from its lease, or its latest heartbeat.
+        stall_ms: no progress of a handler that runs: from its lease, or the latest heartbeat that told of some.
     """
 
     attempt_ms: int | None = None
     queue_ms: int | None = None
     total_ms: int | None = None
+    heartbeat_ms: int | None = None
+    stall_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -270,8 +270,14 @@ def _decode_case(data: dict[str, Json]) -> Case:
 
 
 def _encode_retry(retry: RetryPolicy) -> dict[str, Json]:
-    rules: list[Json] = [_encode_tries(rule) | {"errors": list[Json](rule.errors)} for rule in retry.rules]
-    return _encode_tries(retry) | {"rules": rules, "budget_ms": retry.budget_ms, "max_losses": retry.max_losses}
+    encoded = _encode_tries(retry)
+    encoded["rules"] = [_encode_rule(rule) for rule in retry.rules]
+    encoded["budget_ms"], encoded["max_losses"] = retry.budget_ms, retry.max_losses
+    return encoded
+
+
+def _encode_rule(rule: RetryRule) -> Json:
+    return _encode_tries(rule) | {"errors": list[Json](rule.errors)}
 
 
 def _encode_tries(tries: Tries) -> dict[str, Json]:
@@ -310,7 +316,13 @@ def _decode_tries(data: dict[str, Json]) -> _TriesFields:
 
 
 def _encode_timeouts(timeouts: TimeOuts) -> dict[str, Json]:
-    return {"attempt_ms": timeouts.attempt_ms, "queue_ms": timeouts.queue_ms, "total_ms": timeouts.total_ms}
+    return {
+        "attempt_ms": timeouts.attempt_ms,
+        "queue_ms": timeouts.queue_ms,
+        "total_ms": timeouts.total_ms,
+        "heartbeat_ms": timeouts.heartbeat_ms,
+        "stall_ms": timeouts.stall_ms,
+    }
 
 
 def _decode_timeouts(data: dict[str, Json]) -> TimeOuts:
@@ -318,6 +330,8 @@ def _decode_timeouts(data: dict[str, Json]) -> TimeOuts:
         attempt_ms=_optional(data["attempt_ms"], _integer),
         queue_ms=_optional(data["queue_ms"], _integer),
         total_ms=_optional(data["total_ms"], _integer),
+        heartbeat_ms=_optional(data["heartbeat_ms"], _integer),
+        stall_ms=_optional(data["stall_ms"], _integer),
     )
 
 

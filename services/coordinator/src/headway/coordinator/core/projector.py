@@ -27,6 +27,7 @@ from headway.coordinator.core.state import Draft
 
 SWEEP_AFTER = timedelta(minutes=1)  # a READY task may be dispatched again, without proof of loss, after this
 _FINISH = {RunState.SUCCEEDED: "succeed", RunState.FAILED: "fail", RunState.CANCELLED: "cancel"}
+_TIME_OUTS_OF_ATTEMPTS = ("attempt_timeout", "heartbeat_timeout", "stall_timeout")
 _LEFT_BY_STATE = {
     TaskState.SUCCEEDED: "succeeded",
     TaskState.FAILED: "failed",
@@ -197,7 +198,7 @@ class Projector:
 
     def _schedule_retry(self, action: do.ScheduleRetry) -> None:
         row = self.draft.write_task(action.path)
-        timed_out = row.error is not None and row.error.get("type") == "attempt_timeout"
+        timed_out = row.error is not None and row.error.get("type") in _TIME_OUTS_OF_ATTEMPTS
         self._leave_attempt(row, "timeout" if timed_out else "failed")
         self._move(row, "schedule_retry")
         row.due_at = action.due_at

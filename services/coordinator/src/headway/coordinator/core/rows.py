@@ -117,6 +117,14 @@ class TokenRow(Struct):
     names: dict[str, list[tuple[str, int | None]]] = field(default_factory=dict)
 
 
+class BeatRow(Struct, frozen=True):
+    """What a decision needs of a row of `beats`: the latest signs of life of an attempt."""
+
+    attempt: int
+    beat_at: datetime
+    progress_at: datetime | None
+
+
 class SignalRow(Struct):
     """A row of `signals`."""
 

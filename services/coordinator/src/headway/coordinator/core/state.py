@@ -11,6 +11,7 @@ from headway.coordinator.core.document import Document
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.rows import (
     AttemptRow,
+    BeatRow,
     PayloadKey,
     RunRow,
     SignalRow,
@@ -19,7 +20,8 @@ from headway.coordinator.core.rows import (
     copy_token,
 )
 
-# ("run",) ("task", path) ("token", path) ("payload", path, attempt, role) ("attempt", path, n) ("signals", name), and
+# ("run",) ("task", path) ("token", path) ("payload", path, attempt, role) ("attempt", path, n) ("signals", name)
+# ("beat", path), and
 # for the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",): failures that count,
 # ("all",): tasks and tokens.
 Key: TypeAlias = tuple[str, ...] | tuple[str, str, int] | tuple[str, str, int, str]
@@ -67,6 +69,7 @@ class State(Struct):
     payloads: dict[PayloadKey, Document] = field(default_factory=dict)
     signals: dict[str, list[SignalRow]] = field(default_factory=dict)
     attempts: dict[tuple[str, int], AttemptRow | None] = field(default_factory=dict)
+    beats: dict[str, BeatRow | None] = field(default_factory=dict)
     loaded: set[Key] = field(default_factory=set)
     complete: bool = False
 
@@ -133,6 +136,12 @@ class Draft:
         if (path, number) in self.state.attempts or self.state.complete:
             return self.state.attempts.get((path, number))
         raise Missing([("attempt", path, number)])
+
+    def beat(self, path: str) -> BeatRow | None:
+        """The latest signs of life of a task's handler, or None when there was none."""
+        if path in self.state.beats or self.state.complete:
+            return self.state.beats.get(path)
+        raise Missing([("beat", path)])
 
     def require_attempts(self, path: str, numbers: Iterable[int]) -> None:
         """Raise Missing once for all attempts that were left behind and were not looked for."""

@@ -177,7 +177,14 @@ def _task(run_id: UUID, record: Any, graph: Graph, attempts: list[pb.Attempt], r
         output=record["output"] if room.takes(len(record["output"] or b"")) else None,
         handled=record["disposition"] == "handled",
         waits_for=node.event if record["state"] == "waiting" else "",
+        progress=_progress(record),
     )
+
+
+def _progress(record: Any) -> pb.Progress | None:
+    if record["progress_at"] is None:
+        return None
+    return pb.Progress(percent=record["percent"], message=record["message"], at=record["progress_at"])
 
 
 def _error(record: Any, room: Room) -> pb.TaskError | None:

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import FailureClass
-from headway.coordinator.core.rows import AttemptRow, RunRow, SignalRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import AttemptRow, BeatRow, RunRow, SignalRow, TaskRow, TokenRow
 from headway.coordinator.core.state import Key, State
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
@@ -239,6 +239,15 @@ async def _load_signals(connection: Connection, bucket: int, held: Mapping[UUID,
         held[record["run_id"]].state.signals[row.name].append(row)
 
 
+async def _load_beats(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    for run_id, key in asked:
+        held[run_id].state.beats[str(key[1])] = None
+    arrays = [run_id for run_id, _ in asked], [key[1] for _, key in asked]
+    for record in await connection.fetch(SQL["get_beats"], bucket, *arrays):
+        row = BeatRow(record["attempt"], record["beat_at"], record["progress_at"])
+        held[record["run_id"]].state.beats[record["path"]] = row
+
+
 async def _load_attempts(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
     for run_id, key in asked:
         held[run_id].state.attempts[str(key[1]), int(key[2])] = None
@@ -257,5 +266,6 @@ _LOADERS: Mapping[str, _Loader] = {
     "payload": _load_payloads,
     "signals": _load_signals,
     "attempt": _load_attempts,
+    "beat": _load_beats,
 }
 _ORDER = tuple(_LOADERS)

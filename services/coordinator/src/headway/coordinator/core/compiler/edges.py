@@ -11,7 +11,7 @@ from headway.coordinator.core.compiler.fields import Entries, Reading
 from headway.coordinator.core.compiler.nodes import NodeDraft, Target, read_target
 from headway.coordinator.core.compiler.template_parser import Site
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
-from headway.coordinator.core.plan import Case, Edge, EdgeKind, Node, NodeType, Place
+from headway.coordinator.core.plan import Case, Edge, EdgeKind, Node, NodeType, Place, TimeOuts
 
 _HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)
 _ARROW = re.compile(r"\s*(\S+)\s*(?:->|→|>)\s*(\S+)\s*")
@@ -159,7 +159,7 @@ def _warn_of_dead_edges(reading: Reading, drafts: list[EdgeDraft], nodes: Mappin
     takers: dict[str, Place] = {}  # per node, its first failure edge that takes everything
     for draft in drafts:
         edge, timeouts = draft.edge, nodes[draft.edge.source].node.timeouts
-        if edge.on is EdgeKind.TIMEOUT and timeouts.attempt_ms is timeouts.queue_ms is timeouts.total_ms is None:
+        if edge.on is EdgeKind.TIMEOUT and timeouts == TimeOuts():
             message = f"{edge.source} has no timeout, so this edge is never followed"
             reading.faults.add(draft.place, Code.EDGE_NEVER_FOLLOWED, message, "set its timeout", warning=True)
         if edge.on not in _HANDLING:

@@ -246,7 +246,19 @@ RETRY_RULE = (
 TIMEOUT = (
     _duration("attempt", "One attempt, from the moment a worker takes it.", default="for ever"),
     _duration("queue", "Waiting for a worker, anew for each attempt.", default="for ever"),
-    _duration("total", "Everything, pauses between attempts included.", default="for ever"),
+    _duration("total", "Everything: queues, attempts and the pauses between them.", default="for ever"),
+    _duration(
+        "heartbeat",
+        "Silence of a handler that runs, from its beginning or its latest heartbeat. Only `call` nodes have it.",
+        default="for ever",
+        least=MIN_LEASE_MS,
+    ),
+    _duration(
+        "stall",
+        "No progress of a handler that runs: no heartbeat with a new percent, message or checkpoint. Only `call` nodes.",
+        default="for ever",
+        least=MIN_LEASE_MS,
+    ),
 )
 
 _QUEUE_DOC = "The queue whose workers run it: at most 63 small letters, digits and `_`, `.`, `-`."
@@ -288,7 +300,8 @@ def _worker(queue: str) -> tuple[Field, ...]:
             least=MIN_LEASE_MS,
             most=MAX_LEASE_MS,
             doc=(
-                "How long a silent worker is waited for before another may have the step; workers renew it meanwhile."
+                "How long a silent worker is waited for before another may have the step; workers renew it meanwhile. "
+                "By default at most half of `timeout.heartbeat` and `timeout.stall`: heartbeats travel with renewals."
             ),
         ),
         Field(

@@ -8,7 +8,7 @@ from datetime import datetime
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.faults import Code, nearest
 from headway.coordinator.core.compiler.fields import Entries, Reading, check_name, spell
-from headway.coordinator.core.compiler.policies import read_retry, read_timeouts
+from headway.coordinator.core.compiler.policies import lease_within, read_retry, read_timeouts
 from headway.coordinator.core.compiler.python_code import complaint_about
 from headway.coordinator.core.compiler.schema import check_schema
 from headway.coordinator.core.compiler.template_parser import Located, Site, object_of, offset_of
@@ -181,19 +181,29 @@ def _worker(reading: Reading, entries: Entries, draft: NodeDraft, handler: str, 
     if draft.node.type is NodeType.CALL:  # the others' workers are Headway's own
         default_queue = reading.defaults.queue or default_queue
     queue = read_queue(reading, entries)
-    lease_ms = entries.duration("lease")
+    timeouts = read_timeouts(reading, entries)
+    if draft.node.type is not NodeType.CALL:
+        timeouts = _without_silence(reading, entries, timeouts)
     node = replace(
         draft.node,
         handler=handler,
         input=given,
         queue=queue or default_queue,
-        lease_ms=draft.node.lease_ms if lease_ms is None else lease_ms,
+        lease_ms=lease_within(reading, entries, timeouts, draft.node.lease_ms),
         retry=read_retry(reading, entries),
-        timeouts=read_timeouts(reading, entries),
+        timeouts=timeouts,
         optional=entries.boolean("optional") or False,
         output_schema=read_schema(reading, entries, "output_schema"),
     )
     return replace(draft, node=node)
+
+
+def _without_silence(reading: Reading, entries: Entries, timeouts: TimeOuts) -> TimeOuts:
+    """Only handlers of one's own send heartbeats."""
+    if "timeout" in entries and not timeouts.heartbeat_ms is timeouts.stall_ms is None:
+        message = "heartbeat and stall are time-outs of call nodes: no other sends heartbeats"
+        reading.faults.add(entries.place_of("timeout"), Code.CONTRADICTION, message, "set attempt instead")
+    return replace(timeouts, heartbeat_ms=None, stall_ms=None)
 
 
 # Control nodes

@@ -10,6 +10,16 @@ from headway.coordinator.core.compiler.fields import Entries, Reading, spell_dur
 from headway.coordinator.core.compiler.yaml_tree import YamlList, YamlMap
 from headway.coordinator.core.plan import Backoff, RetryPolicy, RetryRule, TimeOuts, Tries
 
+# What cannot be longer than what, and what to do about it.
+_WITHIN = (
+    ("attempt", "total", "total covers everything: raise it"),
+    ("queue", "total", "total covers everything: raise it"),
+    ("heartbeat", "attempt", "the attempt ends before: lower heartbeat"),
+    ("stall", "attempt", "the attempt ends before: lower stall"),
+    ("heartbeat", "total", "total covers everything: raise it"),
+    ("stall", "total", "total covers everything: raise it"),
+    ("heartbeat", "stall", "silence is no progress either: lower heartbeat, or leave it out"),
+)
 T = TypeVar("T", RetryPolicy, RetryRule)
 
 _MEANINGLESS: Mapping[Backoff, tuple[str, ...]] = {
@@ -100,9 +110,23 @@ def read_timeouts(reading: Reading, outer: Entries) -> TimeOuts:
             return TimeOuts()
         return TimeOuts(total_ms=outer.duration("timeout"))
     entries = Entries(reading, tree, language.TIMEOUT, "time-outs")
-    attempt, queue, total = (entries.duration(name) for name in ("attempt", "queue", "total"))
-    for name, part in (("attempt", attempt), ("queue", queue)):
-        if part is not None and total is not None and part > total:
-            message = f"{name}, {spell_duration(part)}, is longer than total, {spell_duration(total)}"
-            reading.faults.add(entries.place_of(name), Code.CONTRADICTION, message, "total covers everything: raise it")
-    return TimeOuts(attempt_ms=attempt, queue_ms=queue, total_ms=total)
+    read = {name: entries.duration(name) for name in ("attempt", "queue", "total", "heartbeat", "stall")}
+    for part, whole, remedy in _WITHIN:
+        shorter, longer = read[part], read[whole]
+        if shorter is not None and longer is not None and shorter > longer:
+            message = f"{part}, {spell_duration(shorter)}, is longer than {whole}, {spell_duration(longer)}"
+            reading.faults.add(entries.place_of(part), Code.CONTRADICTION, message, remedy)
+    return TimeOuts(**{f"{name}_ms": value for name, value in read.items()})
+
+
+def lease_within(reading: Reading, entries: Entries, timeouts: TimeOuts, default_ms: int) -> int:
+    """Returns how long a lease lasts: with time-outs of silence, so short that renewals bring heartbeats in time."""
+    lease_ms = entries.duration("lease")
+    limits = [limit for limit in (timeouts.heartbeat_ms, timeouts.stall_ms) if limit is not None]
+    if lease_ms is None:
+        return min([default_ms, *(max(language.MIN_LEASE_MS, limit // 2) for limit in limits)])
+    if limits and lease_ms > min(limits):
+        message = f"the lease, {spell_duration(lease_ms)}, is longer than the silence, {spell_duration(min(limits))}"
+        remedy = "heartbeats travel with renewals, every third of the lease: leave the lease out"
+        reading.faults.add(entries.place_of("lease"), Code.CONTRADICTION, message, remedy)
+    return lease_ms

@@ -191,6 +191,8 @@ def _timer_fired(walk: Walk, event: TimerFired) -> None:
             )
         case "total_timeout":
             _total_timeout(walk, event.path)
+        case "heartbeat_timeout" | "stall_timeout":
+            _silent(walk, event)
         case "run_deadline":
             stops_already = walk.run.is_stopping  # with a grace of its own
             walk.emit(do.MarkRun(flag="expired"))
@@ -217,6 +219,18 @@ def _total_timeout(walk: Walk, path: str) -> None:
         walk.emit(do.CancelTimer(path=path, kind="retry", attempt=row.attempt))
     total_ms = walk.graph.node(path).timeouts.total_ms
     walk.fail(path, _EXPIRE[row.state], _timed_out("total", f"after {total_ms} ms"), retryable=False)
+
+
+def _silent(walk: Walk, event: TimerFired) -> None:
+    """The handler gave no sign of life, or told of no progress: whether it did was judged before."""
+    _claim(walk, event.path)
+    timeouts = walk.graph.node(event.path).timeouts
+    which, what, limit_ms = (
+        ("heartbeat", "no heartbeat", timeouts.heartbeat_ms)
+        if event.kind == "heartbeat_timeout"
+        else ("stall", "no progress", timeouts.stall_ms)
+    )
+    walk.fail(event.path, "fail", _timed_out(which, f"{what} for {limit_ms} ms"), retryable=True)
 
 
 def _close_the_rest(walk: Walk) -> None:

@@ -13,7 +13,7 @@ from headway.coordinator.core.decide._scope import Scope
 from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.events import Failure
 from headway.coordinator.core.machines import RunState, TaskState
-from headway.coordinator.core.plan import FailureClass, Json, Node, NodeType, Template
+from headway.coordinator.core.plan import FailureClass, Json, Node, NodeType, Template, TimeOuts
 from headway.coordinator.core.templates import evaluate_condition, render, whole_reference
 
 if TYPE_CHECKING:
@@ -54,11 +54,21 @@ def begin(walk: Walk, path: str, *, keep_input: bool) -> None:
 
 def dispatch(walk: Walk, path: str, via: str | None) -> None:
     """Put an attempt on its queue."""
-    attempt, queue_ms = walk.row(path).attempt, walk.graph.node(path).timeouts.queue_ms
+    attempt, timeouts = walk.row(path).attempt, walk.graph.node(path).timeouts
     walk.emit(do.DispatchTask(path=path, attempt=attempt, via=via))
-    if queue_ms is not None:
-        due_at = walk.at + timedelta(milliseconds=queue_ms)
-        walk.emit(do.ScheduleTimer(path=path, kind="queue_timeout", attempt=attempt, due_at=due_at))
+    for kind, limit_ms in attempt_timers(timeouts):
+        due_at = walk.at + timedelta(milliseconds=limit_ms)
+        walk.emit(do.ScheduleTimer(path=path, kind=kind, attempt=attempt, due_at=due_at))
+
+
+def attempt_timers(timeouts: TimeOuts) -> list[tuple[str, int]]:
+    """The timers that are set with each attempt: kind and milliseconds."""
+    given = (
+        ("queue_timeout", timeouts.queue_ms),
+        ("heartbeat_timeout", timeouts.heartbeat_ms),
+        ("stall_timeout", timeouts.stall_ms),
+    )
+    return [(kind, limit_ms) for kind, limit_ms in given if limit_ms is not None]
 
 
 def _dispatch(walk: Walk, node: Node, *, keep_input: bool) -> None:

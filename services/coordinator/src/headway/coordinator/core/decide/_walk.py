@@ -281,8 +281,8 @@ class Walk:
     def cancel_timers(self, path: str, *, only_attempt: bool = False) -> None:
         """Delete what could still fire for a task; `only_attempt`: for the attempt that is left behind."""
         node, attempt = self.graph.node(path), self.row(path).attempt
-        if node.timeouts.queue_ms is not None:
-            self.emit(do.CancelTimer(path=path, kind="queue_timeout", attempt=attempt))
+        for kind, _ in _nodes.attempt_timers(node.timeouts):
+            self.emit(do.CancelTimer(path=path, kind=kind, attempt=attempt))
         if node.type in WORKER_NODES:
             if node.timeouts.total_ms is not None and not only_attempt:
                 self.emit(do.CancelTimer(path=path, kind="total_timeout", attempt=0))

@@ -189,8 +189,10 @@ ON CONFLICT (bucket, run_id, seq) DO UPDATE SET taken_by = EXCLUDED.taken_by;
 -- A run's tasks in order of creation, to be shown; outputs up to a size.
 SELECT t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.queue, t.handler, t.failure_class, t.error,
        t.disposition, t.cause, t.created_at, t.started_at, t.finished_at, t.due_at, t.owner, t.lease_expires_at,
-       CASE WHEN octet_length(o.data) <= $3 THEN o.data END AS output
+       CASE WHEN octet_length(o.data) <= $3 THEN o.data END AS output,
+       b.percent, b.message, b.progress_at
 FROM tasks AS t
+LEFT JOIN beats AS b ON b.bucket = $1 AND b.run_id = t.run_id AND b.path = t.path AND b.attempt = t.attempt
 LEFT JOIN outputs AS o ON o.bucket = $1 AND o.run_id = t.run_id AND o.path = t.path
                       AND o.attempt = t.output_attempt AND o.role = 'output'
 WHERE t.bucket = $1 AND t.run_id = $2
