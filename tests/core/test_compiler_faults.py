@@ -160,6 +160,24 @@ TABLE = [
         [(3, 71, "contradiction"), (3, 80, "missing_key"), (3, 84, "wrong_type")],
     ),
     (
+        "two nodes that set one variable side by side",
+        "workflow: w\nnodes:\n  a: {type: set, values: {x: 1}}\n  b: {type: set, values: {x: 2}}\n"
+        "  c: {type: set, values: {x: 3}}\nedges: [[a, c], [b, c]]\n",
+        [(4, 3, "unordered_set")],
+    ),
+    (
+        "an edge that stands twice, its errors in another order",
+        f"workflow: w\nnodes:\n  a: {WORKER}\n  b: {WORKER}\nedges:\n"
+        "  - {from: a, to: b, on: failure, errors: [X, Y]}\n  - {from: a, to: b, on: failure, errors: [Y, X]}\n",
+        [(7, 5, "duplicate_edge")],
+    ),
+    (
+        "conditions of which perhaps none holds",
+        f"workflow: w\nnodes:\n  a: {WORKER}\n  b: {WORKER}\n  c: {WORKER}\nedges:\n"
+        "  - {from: a, to: b, when: input.x > 1}\n  - {from: a, to: c, when: input.x < 1}\n",
+        [(7, 5, "may_lead_nowhere")],
+    ),
+    (
         "time-outs that contradict each other",
         "workflow: w\nnodes:\n  a: {type: call, handler: h, timeout: {attempt: 2m, total: 1m}}\n",
         [(3, 50, "contradiction")],

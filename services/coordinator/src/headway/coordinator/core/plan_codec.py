@@ -277,7 +277,9 @@ def _encode_retry(retry: RetryPolicy) -> dict[str, Json]:
 
 
 def _encode_rule(rule: RetryRule) -> Json:
-    return _encode_tries(rule) | {"errors": list[Json](rule.errors)}
+    encoded = _encode_tries(rule)
+    encoded["errors"] = list[Json](rule.errors)
+    return encoded
 
 
 def _encode_tries(tries: Tries) -> dict[str, Json]:

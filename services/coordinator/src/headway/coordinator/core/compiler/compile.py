@@ -141,6 +141,7 @@ def _check_expressions(
         scope.check_node(draft)
     for edge_draft in edge_drafts:
         scope.check_edge(edge_draft)
+    scope.check_order_of_sets(drafts)
     return scope.has_left_out
 
 

@@ -255,7 +255,7 @@ TIMEOUT = (
     ),
     _duration(
         "stall",
-        "No progress of a handler that runs: no heartbeat with a new percent, message or checkpoint. Only `call` nodes.",
+        "The same without progress: no heartbeat with a new percent, message or checkpoint.",
         default="for ever",
         least=MIN_LEASE_MS,
     ),
@@ -402,7 +402,10 @@ NODES: Mapping[NodeType, NodeKind] = {
         ),
     ),
     NodeType.SET: NodeKind(
-        doc=("Sets variables, which expressions of all later nodes read as `vars.name`."),
+        doc=(
+            "Sets variables, which expressions of all later nodes read as `vars.name`. Two nodes that set one variable are\n"
+            "either one behind the other or on ways of which only one is taken."
+        ),
         example='total: {type: set, values: {cents: "${input.amount * 100}"}}',
         fields=(_TYPE, Field(name="values", kind=Kind.TEMPLATES, doc="Name to value.", required=True)),
     ),
