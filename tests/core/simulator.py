@@ -49,6 +49,7 @@ from headway.coordinator.core.records import encode_actions, encode_event
 from headway.coordinator.core.refusals import RunNotFinished
 from headway.coordinator.core.rows import AttemptRow, BeatRow, PayloadKey, RunRow, SignalRow, TaskRow, TokenRow
 from headway.coordinator.core.state import Draft, Key, Missing, State, TimerKey
+from headway.coordinator.zones import instant_of
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 RUN_ID = "00000000000000000000000000000001"
@@ -429,7 +430,9 @@ class World:
         finally:
             assert _same(before, state), "the decision changed its input"
         if isinstance(verdict, Decision) and state.run is not None:
-            whole = decide(self._whole_state(), event)
+            complete = self._whole_state()
+            complete.instants.update(state.instants)
+            whole = decide(complete, event)
             assert isinstance(whole, Decision)
             assert whole.actions == verdict.actions, "the decision depends on what happens to be loaded"
             assert whole.changes == verdict.changes, "the changes depend on what happens to be loaded"
@@ -471,6 +474,8 @@ class World:
                         state.payloads[path, attempt, role] = self.db.payloads[path, attempt, role]
                 case ("attempt", path, int(number)):
                     state.attempts.setdefault((path, number), self.db.attempts.get((path, number)))
+                case ("instant", local, zone):
+                    state.instants[local, str(zone)] = instant_of(local, str(zone))
                 case ("beat", path):
                     state.beats.setdefault(path, self.db.beats.get(path))
                 case ("signals", name):

@@ -224,6 +224,16 @@ TABLE = [
         "workflow: w\nnodes:\n  a: {type: http, request: {url: 5, method: FETCH, headers: [a], expect: [20]}}\n",
         [(3, 34, "wrong_type"), (3, 45, "wrong_value"), (3, 61, "wrong_type"), (3, 75, "wrong_type")],
     ),
+    (
+        "a zone without a time",
+        "workflow: w\nnodes:\n  a: {type: wait, duration: 1s, zone: UTC}\n",
+        [(3, 39, "contradiction")],
+    ),
+    (
+        "an instant with two zones",
+        "workflow: w\nnodes:\n  a: {type: wait, until: '2030-01-31T09:00:00 UTC', zone: UTC}\n",
+        [(3, 26, "wrong_value")],
+    ),
     ("a wait for nothing", "workflow: w\nnodes:\n  a: {type: wait}\n", [(3, 3, "contradiction")]),
     (
         "a wait for two things",

@@ -129,3 +129,46 @@ def test_an_output_that_is_known_beforehand_and_breaks_the_contract_is_a_fault(
 
     assert result.plan is None
     assert [(fault.line, fault.column, fault.code.value) for fault in result.faults] == [(*place, "contradiction")]
+
+
+VARIABLES = """
+    vars: {total: {type: number, minimum: 0}, name: {type: string}}
+    nodes:
+      first: {type: call, handler: a}
+      count: {type: set, values: {total: "${nodes.first.output}", name: x}}
+      mend: {type: call, handler: a, input: "${error.path}"}
+    edges:
+      - [first, count]
+      - {from: count, on: failure, errors: [verdict_fail], to: mend}
+"""
+
+
+def test_a_variable_that_fits_its_schema_is_set() -> None:
+    world = begin(VARIABLES)
+
+    world.run_task("first", 7)
+
+    assert world.run.vars == {"total": 7, "name": "x"}
+
+
+def test_a_variable_that_breaks_its_schema_fails_its_node_and_nothing_is_set() -> None:
+    world = begin(VARIABLES)
+
+    world.run_task("first", -1)
+
+    assert world.run.vars == {}
+    row = world.task("count")
+    assert row.error is not None
+    assert (row.failure_class, row.error["type"]) == ("verdict_fail", "VariableInvalid")
+    assert str(row.error["message"]).startswith("total breaks its schema: $ ")
+    assert world.input("mend") == "$"
+
+
+@pytest.mark.parametrize(
+    ("values", "code"), [("{totl: 1}", "unknown_variable"), ("{total: -1}", "contradiction"), ("{total: 1}", "")]
+)
+def test_what_is_known_of_a_set_node_is_held_against_the_variables(values: str, code: str) -> None:
+    schemas = "{total: {type: number, minimum: 0}}"
+    source = f"workflow: w\nvars: {schemas}\nnodes: {{a: {{type: set, values: {values}}}}}\n"
+
+    assert [fault.code.value for fault in compile_workflow(source).faults] == ([code] if code else [])

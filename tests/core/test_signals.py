@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from headway.coordinator.core.machines import RunState
+from headway.coordinator.core.plan import Json
 from tests.core.invariants import begin
 from tests.core.simulator import EPOCH
 
@@ -156,3 +159,71 @@ def test_a_wait_until_an_instant_needs_an_offset_and_keeps_the_instant() -> None
         error = world.task("until").error
         assert error is not None
         assert error["type"] == "InvalidInstant"
+
+
+@pytest.mark.parametrize(
+    ("until", "utc"),
+    [
+        ("2030-01-31T09:00:00 Europe/Vienna", "2030-01-31T08:00:00"),
+        ("2030-07-31 09:00 Europe/Vienna", "2030-07-31T07:00:00"),
+        ("2030-07-31T09:00:00 UTC", "2030-07-31T09:00:00"),
+        ("2030-03-31T02:30:00 Europe/Vienna", "2030-03-31T01:30:00"),  # skipped: half an hour after the jump, 03:30
+        ("2030-10-27T02:30:00 Europe/Vienna", "2030-10-27T00:30:00"),  # twice: the first one
+        ("2030-10-27T03:00:00 Europe/Vienna", "2030-10-27T02:00:00"),
+    ],
+)
+def test_a_wait_until_a_time_of_a_zone_goes_by_its_clocks(until: str, utc: str) -> None:
+    local, _, zone = until.rpartition(" ")
+
+    worlds = [
+        begin(f"nodes: {{nap: {{type: wait, until: '{until}'}}}}"),
+        begin(f"nodes: {{nap: {{type: wait, until: '{local}', zone: {zone}}}}}"),
+        begin("nodes: {nap: {type: wait, until: '${input.at}', zone: '${input.zone}'}}", {"at": local, "zone": zone}),
+        begin("nodes: {nap: {type: wait, until: '${input.at}'}}", {"at": until}),
+    ]
+
+    for world in worlds:
+        assert str(world.task("nap").due_at) == utc.replace("T", " ") + "+00:00"
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        "2030-01-31T09:00:00 Middle/Earth",
+        "2030-01-31T09:00:00",
+        "2030-01-31T09:00:00Z Europe/Vienna",
+        "2030-01-31T09:00:00 etc/passwd/../x",
+        "9999-12-31T23:59:59 America/New_York",
+        7,
+    ],
+)
+def test_a_time_of_no_zone_fails_the_wait(at: Json) -> None:
+    world = begin("nodes: {nap: {type: wait, until: '${input.at}'}}", {"at": at})
+
+    error = world.task("nap").error
+    assert error is not None
+    assert error["type"] == "InvalidInstant"
+
+
+@pytest.mark.parametrize(("spelt", "seconds"), [("90s", 90), ("1m30s", 90), ("1.5s", 1.5), ("0s", 0), ("500ms", 0.5)])
+def test_a_wait_may_compute_its_duration(spelt: str, seconds: float) -> None:
+    world = begin("nodes: {nap: {type: wait, duration: '${input.pause}'}}", {"pause": spelt})
+
+    assert world.task("nap").due_at == EPOCH + timedelta(seconds=seconds)
+
+
+def test_a_duration_of_the_expression_language_is_one() -> None:
+    world = begin(
+        """nodes: {nap: {type: wait, duration: '${duration("1h") + duration(input.more)}'}}""", {"more": "1.5s"}
+    )
+
+    assert world.task("nap").due_at == EPOCH + timedelta(hours=1, seconds=1.5)
+
+
+@pytest.mark.parametrize("spelt", ["soon", "", "-3s", "99999d", 5, None, "1e9s"])
+def test_what_is_no_duration_fails_the_wait(spelt: Json) -> None:
+    world = begin("nodes: {nap: {type: wait, duration: '${input.pause}'}}", {"pause": spelt})
+
+    error = world.task("nap").error
+    assert error is not None
+    assert error["type"] == "InvalidDuration"

@@ -141,6 +141,16 @@ async def test_rules_count_failures_that_came_before_as_the_database_holds_them(
     assert states == [*["TASK_STATE_RETRYING"] * 3, "TASK_STATE_FAILED"]
 
 
+async def test_a_wait_until_a_time_of_a_zone_is_asked_for_in_its_transaction(world: World) -> None:
+    await world.first.deploy(
+        "workflow: zoned\nnodes:\n  nap: {type: wait, until: '${input.at}', zone: Europe/Vienna}\n"
+    )
+
+    run_id = await world.first.start("zoned", {"at": "2030-01-31T09:00:00"})
+
+    assert (await world.first.task(run_id, "nap")).due_at.ToJsonString() == "2030-01-31T08:00:00Z"
+
+
 async def test_a_task_that_no_worker_takes_times_out(world: World) -> None:
     await world.first.deploy(LIMITED)
     run_id = await world.first.start("limited")

@@ -240,7 +240,9 @@ class Node:
         values: set: variable name to value.
         outcome: finish: "succeeded" or "failed".
         output: finish: the run's output. message: finish with outcome failed: why.
-        wait_ms, until: wait: one of the two. `until` yields RFC 3339 text with an offset.
+        wait_ms, wait, until: wait: one of the three. `wait` yields a duration as the language spells it, `until` RFC
+            3339 text with an offset, or without one and the name of a zone behind it.
+        zone: wait: yields the name of the zone of an `until` that has none.
         event: wait_for_event: the signal's name. Its time-out is timeouts.total_ms.
     """
 
@@ -262,7 +264,9 @@ class Node:
     output: Template | None = None
     message: Template | None = None
     wait_ms: int | None = None
+    wait: Template | None = None
     until: Template | None = None
+    zone: Template | None = None
     event: str = ""
 
 
@@ -274,6 +278,7 @@ class Plan:
         nodes: by id, in written order.
         edges: in index order.
         input_schema, output_schema: JSON Schema of the run's input, and of its output when it succeeds; None: anything.
+        variables: JSON Schemas by variable; None: any variable may be set to anything.
         deadline_ms: of the run, from its start (or reopening).
         outgoing, incoming: edge indexes per node, in index order. A node without incoming edges is a start.
     """
@@ -283,6 +288,7 @@ class Plan:
     edges: tuple[Edge, ...]
     input_schema: Json = None
     output_schema: Json = None
+    variables: Mapping[str, Json] | None = None
     deadline_ms: int | None = None
     on_failure: OnFailure = OnFailure.STOP
     outgoing: Mapping[str, tuple[int, ...]]

@@ -63,6 +63,7 @@ def encode_plan(plan: Plan) -> dict[str, Json]:
         "edges": [_encode_edge(edge) for edge in plan.edges],
         "input_schema": plan.input_schema,
         "output_schema": plan.output_schema,
+        "variables": None if plan.variables is None else dict(plan.variables),
         "deadline_ms": plan.deadline_ms,
         "on_failure": plan.on_failure.value,
         "outgoing": {node: list[Json](edges) for node, edges in plan.outgoing.items()},
@@ -87,6 +88,7 @@ def decode_plan(data: Mapping[str, Json]) -> Plan:
             edges=tuple(_decode_edge(_entries(edge)) for edge in _items(data["edges"])),
             input_schema=data["input_schema"],
             output_schema=data["output_schema"],
+            variables=_optional(data["variables"], _entries),
             deadline_ms=_optional(data["deadline_ms"], _integer),
             on_failure=OnFailure(data["on_failure"]),
             outgoing=_decode_indexes(data["outgoing"]),
@@ -211,7 +213,9 @@ def _node_fields(node: Node) -> dict[str, Json]:
         "output": _optional(node.output, encode_template),
         "message": _optional(node.message, encode_template),
         "wait_ms": node.wait_ms,
+        "wait": _optional(node.wait, encode_template),
         "until": _optional(node.until, encode_template),
+        "zone": _optional(node.zone, encode_template),
         "event": node.event,
     }
 
@@ -237,7 +241,9 @@ def _decode_node(data: dict[str, Json]) -> Node:
         output=_optional(entries["output"], decode_template),
         message=_optional(entries["message"], decode_template),
         wait_ms=_optional(entries["wait_ms"], _integer),
+        wait=_optional(entries["wait"], decode_template),
         until=_optional(entries["until"], decode_template),
+        zone=_optional(entries["zone"], decode_template),
         event=_text(entries["event"]),
     )
 

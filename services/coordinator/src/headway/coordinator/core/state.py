@@ -21,7 +21,7 @@ from headway.coordinator.core.rows import (
 )
 
 # ("run",) ("task", path) ("token", path) ("payload", path, attempt, role) ("attempt", path, n) ("signals", name)
-# ("beat", path), and
+# ("beat", path) ("instant", local time, zone): nothing that is stored, but what only the shell knows; and
 # for the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",): failures that count,
 # ("all",): tasks and tokens.
 Key: TypeAlias = tuple[str, ...] | tuple[str, str, int] | tuple[str, str, int, str]
@@ -70,6 +70,7 @@ class State(Struct):
     signals: dict[str, list[SignalRow]] = field(default_factory=dict)
     attempts: dict[tuple[str, int], AttemptRow | None] = field(default_factory=dict)
     beats: dict[str, BeatRow | None] = field(default_factory=dict)
+    instants: dict[tuple[str, str], datetime | None] = field(default_factory=dict)
     loaded: set[Key] = field(default_factory=set)
     complete: bool = False
 
@@ -142,6 +143,12 @@ class Draft:
         if path in self.state.beats or self.state.complete:
             return self.state.beats.get(path)
         raise Missing([("beat", path)])
+
+    def instant(self, local: str, zone: str) -> datetime | None:
+        """When a zone's clocks show a local time; None: there is no such zone."""
+        if (local, zone) not in self.state.instants:
+            raise Missing([("instant", local, zone)])
+        return self.state.instants[local, zone]
 
     def require_attempts(self, path: str, numbers: Iterable[int]) -> None:
         """Raise Missing once for all attempts that were left behind and were not looked for."""

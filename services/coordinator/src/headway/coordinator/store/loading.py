@@ -17,6 +17,7 @@ from headway.coordinator.core.rows import AttemptRow, BeatRow, RunRow, SignalRow
 from headway.coordinator.core.state import Key, State
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
+from headway.coordinator.zones import instant_of
 
 
 class Held(Struct, eq=False):
@@ -248,6 +249,12 @@ async def _load_beats(connection: Connection, bucket: int, held: Mapping[UUID, H
         held[record["run_id"]].state.beats[record["path"]] = row
 
 
+async def _load_instants(_connection: Connection, _bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    for run_id, key in asked:
+        local, zone = str(key[1]), str(key[2])
+        held[run_id].state.instants[local, zone] = instant_of(local, zone)
+
+
 async def _load_attempts(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
     for run_id, key in asked:
         held[run_id].state.attempts[str(key[1]), int(key[2])] = None
@@ -267,5 +274,6 @@ _LOADERS: Mapping[str, _Loader] = {
     "signals": _load_signals,
     "attempt": _load_attempts,
     "beat": _load_beats,
+    "instant": _load_instants,
 }
 _ORDER = tuple(_LOADERS)

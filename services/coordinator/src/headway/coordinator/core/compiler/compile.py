@@ -4,15 +4,16 @@ from dataclasses import dataclass, replace
 
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.edges import EdgeDraft, add_case_edges, read_edges
-from headway.coordinator.core.compiler.faults import Code, Fault, Faults
+from headway.coordinator.core.compiler.faults import Code, Fault, Faults, nearest
 from headway.coordinator.core.compiler.fields import Defaults, Entries, Reading, check_name
 from headway.coordinator.core.compiler.graph import Shape
 from headway.coordinator.core.compiler.nodes import NodeDraft, read_nodes, read_queue, read_schema
 from headway.coordinator.core.compiler.policies import read_retry, read_timeouts
+from headway.coordinator.core.compiler.schema import check_schema
 from headway.coordinator.core.compiler.scope import ScopeCheck
 from headway.coordinator.core.compiler.template_parser import Site, TemplateParser
 from headway.coordinator.core.compiler.yaml_tree import Source, YamlMap, load_yaml
-from headway.coordinator.core.plan import Edge, EdgeKind, Literal, Node, NodeType, OnFailure, Plan
+from headway.coordinator.core.plan import Edge, EdgeKind, Json, Literal, Node, NodeType, OnFailure, Plan
 from headway.coordinator.core.schemas import misfits
 
 _MAX_CYCLES = 5
@@ -80,6 +81,7 @@ def _compile(reading: Reading, tree: YamlMap) -> Plan:
         edges=_with_reach(shape),
         input_schema=read_schema(reading, entries, "input_schema"),
         output_schema=read_schema(reading, entries, "output_schema"),
+        variables=_read_variables(reading, entries, drafts),
         deadline_ms=entries.duration("deadline"),
         on_failure=OnFailure(entries.word("on_failure") or OnFailure.STOP),
         outgoing=shape.outgoing,
@@ -100,6 +102,29 @@ def _read_defaults(reading: Reading, entries: Entries) -> Defaults:
     return Defaults(
         queue=read_queue(reading, given), retry=read_retry(reading, given), timeouts=read_timeouts(reading, given)
     )
+
+
+def _read_variables(reading: Reading, entries: Entries, drafts: dict[str, NodeDraft]) -> dict[str, Json] | None:
+    """Returns the variables' schemas, and holds what is known of `set` nodes against them."""
+    tree = entries.map("vars")
+    if tree is None:
+        return None
+    schemas: dict[str, Json] = {}
+    for name, schema in tree.entries.items():
+        check_name(reading, name, tree.keys[name], "a variable")
+        schemas[name] = check_schema(reading, schema, f"the schema of {name}")
+    sound = not reading.faults.fatal()
+    for draft in drafts.values():
+        for name, value in draft.node.values.items():
+            place = draft.places["values"]
+            if name not in schemas:
+                message = f"{draft.node.id} sets {name}, which vars does not name"
+                reading.faults.add(place, Code.UNKNOWN_VARIABLE, message, nearest(name, schemas))
+            elif isinstance(value, Literal) and sound:
+                for path, problem in misfits(schemas[name], value.value)[:1]:
+                    message = f"{name} breaks its schema in vars: {path} {problem}"
+                    reading.faults.add(place, Code.CONTRADICTION, message, "set a value that fits")
+    return schemas
 
 
 def _read_all_nodes(reading: Reading, entries: Entries) -> dict[str, NodeDraft]:

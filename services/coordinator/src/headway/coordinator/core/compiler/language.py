@@ -48,6 +48,7 @@ class Kind(StrEnum):
     RETRY = "retry policy"
     TIMEOUT = "duration or time-outs"
     DEFAULTS = "defaults"
+    SCHEMAS = "map of names to JSON Schemas"
     RULES = "list of retry rules"
     NEED = "all, any or a number"
 
@@ -115,6 +116,12 @@ WORKFLOW = (
             "At the first unhandled failure: `stop` starts nothing more, `drain` lets the other "
             "branches go on to their end."
         ),
+    ),
+    Field(
+        name="vars",
+        kind=Kind.SCHEMAS,
+        doc="What variables must look like. With it, `set` nodes set these and no others.",
+        default="anything",
     ),
     Field(
         name="defaults",
@@ -403,8 +410,10 @@ NODES: Mapping[NodeType, NodeKind] = {
     ),
     NodeType.SET: NodeKind(
         doc=(
-            "Sets variables, which expressions of all later nodes read as `vars.name`. Two nodes that set one variable are\n"
-            "either one behind the other or on ways of which only one is taken."
+            "Sets variables, which expressions of all later nodes read as `vars.name`. Two nodes that set one\n"
+            "variable are either one behind the other or on ways of which only one is taken. A value that breaks the\n"
+            "schema that `vars:` of the workflow gives the variable fails the node with class `verdict_fail`, type\n"
+            "`VariableInvalid`."
         ),
         example='total: {type: set, values: {cents: "${input.amount * 100}"}}',
         fields=(_TYPE, Field(name="values", kind=Kind.TEMPLATES, doc="Name to value.", required=True)),
@@ -433,11 +442,25 @@ NODES: Mapping[NodeType, NodeKind] = {
         example="cool_down: {type: wait, duration: 15m}",
         fields=(
             _TYPE,
-            _duration("duration", "How long."),
+            Field(
+                name="duration",
+                kind=Kind.TEMPLATE,
+                doc="How long: `15m`, or a template that yields such a text, seconds as decimals (`1.5s`) included.",
+                least=1,
+                most=MAX_DURATION_MS,
+            ),
             Field(
                 name="until",
                 kind=Kind.TEMPLATE,
-                doc=("An instant with its offset: `2030-01-31T09:00:00+01:00`, or a template that yields one."),
+                doc=(
+                    "An instant with its offset, `2030-01-31T09:00:00+01:00`, or with the name of its zone, "
+                    "`2030-01-31T09:00:00 Europe/Vienna`; or a template that yields one."
+                ),
+            ),
+            Field(
+                name="zone",
+                kind=Kind.TEMPLATE,
+                doc="The zone of an `until` that names none, such as `Europe/Vienna`.",
             ),
         ),
     ),

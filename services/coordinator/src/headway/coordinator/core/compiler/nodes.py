@@ -13,6 +13,7 @@ from headway.coordinator.core.compiler.python_code import complaint_about
 from headway.coordinator.core.compiler.schema import check_schema
 from headway.coordinator.core.compiler.template_parser import Located, Site, object_of, offset_of
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
+from headway.coordinator.core.instants import split_zone
 from headway.coordinator.core.plan import (
     Expression,
     Json,
@@ -270,16 +271,28 @@ def _read_finish(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDr
 
 
 def _read_wait(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
-    wait_ms, until = entries.duration("duration"), entries.template("until")
+    wait, until, zone = entries.template("duration"), entries.template("until"), entries.template("zone")
     if ("duration" in entries) == ("until" in entries):
         has = "both duration and until" if "until" in entries else "neither duration nor until"
         remedy = "exactly one of the two says how long"
         reading.faults.add(entries.place, Code.CONTRADICTION, f"the wait node has {has}", remedy)
-    if isinstance(until, Literal) and not _is_instant(until.value):
-        remedy = "write 2030-01-31T09:00:00+01:00, with the offset, or Z for UTC"
-        message = "until is no instant with an offset"
-        reading.faults.add(entries.place_of("until"), Code.WRONG_VALUE, message, remedy)
-    return replace(draft, node=replace(draft.node, wait_ms=wait_ms, until=until))
+    if "zone" in entries and "until" not in entries:
+        reading.faults.add(entries.place_of("zone"), Code.CONTRADICTION, "zone goes with until", "remove it")
+    if isinstance(until, Literal):
+        _check_instant(reading, entries, until.value, has_zone="zone" in entries)
+    wait_ms = entries.duration("duration") if isinstance(wait, Literal) else None
+    wait = None if isinstance(wait, Literal) else wait
+    return replace(draft, node=replace(draft.node, wait_ms=wait_ms, wait=wait, until=until, zone=zone))
+
+
+def _check_instant(reading: Reading, entries: Entries, value: Json, *, has_zone: bool) -> None:
+    local, zone = split_zone(value) if isinstance(value, str) else ("", "")
+    named = bool(zone) + has_zone
+    if _is_instant(local) if not named else named == 1 and _is_instant(f"{local}Z"):
+        return
+    remedy = "write 2030-01-31T09:00:00+01:00, with Z for UTC, or 2030-01-31T09:00:00 Europe/Vienna"
+    message = "until is no instant with either an offset or a zone"
+    reading.faults.add(entries.place_of("until"), Code.WRONG_VALUE, message, remedy)
 
 
 def _is_instant(value: object) -> bool:

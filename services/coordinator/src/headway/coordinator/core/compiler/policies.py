@@ -6,8 +6,9 @@ from typing import TypeVar
 
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.faults import Code
-from headway.coordinator.core.compiler.fields import Entries, Reading, spell_duration
+from headway.coordinator.core.compiler.fields import Entries, Reading
 from headway.coordinator.core.compiler.yaml_tree import YamlList, YamlMap
+from headway.coordinator.core.durations import spell_duration
 from headway.coordinator.core.plan import Backoff, RetryPolicy, RetryRule, TimeOuts, Tries
 
 # What cannot be longer than what, and what to do about it.

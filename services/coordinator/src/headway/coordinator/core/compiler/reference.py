@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from headway.coordinator.core.cel import limits
 from headway.coordinator.core.compiler import language
-from headway.coordinator.core.compiler.fields import spell, spell_duration
+from headway.coordinator.core.compiler.fields import spell
 from headway.coordinator.core.compiler.language import Field, Kind
 from headway.coordinator.core.compiler.yaml_tree import MAX_BYTES, MAX_DEPTH, MAX_VALUES
+from headway.coordinator.core.durations import spell_duration
 from headway.coordinator.core.payloads import LIMIT
 
 _MARKED = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import orjson
 
 from headway.coordinator.core import actions as do
-from headway.coordinator.core.decide._contracts import breach
+from headway.coordinator.core.decide._contracts import breach, variable_breach
 from headway.coordinator.core.decide._scope import Scope
 from headway.coordinator.core.document import NULL, Document
+from headway.coordinator.core.durations import parse_computed_duration
 from headway.coordinator.core.events import Failure
+from headway.coordinator.core.instants import is_local, parse_instant, split_zone
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import FailureClass, Json, Node, NodeType, Template, TimeOuts
 from headway.coordinator.core.templates import evaluate_condition, render, whole_reference
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from headway.coordinator.core.decide._walk import Walk
     from headway.coordinator.core.rows import PayloadKey
 
+LONGEST_MS = 3_650 * 86_400_000  # of a wait
 PAYLOAD_LIMIT = 1 << 20  # bytes of JSON, for anything that is stored
 
 
@@ -156,7 +159,12 @@ def _set(walk: Walk, node: Node) -> None:
         walk.fail(node.id, "decide_failed", error.failure, retryable=False)
         return
     plain = document.value  # decoded again: what was passed through undecoded must not stay so in the variables
-    walk.emit(do.SetVariables(values=plain if isinstance(plain, dict) else {}))
+    known = plain if isinstance(plain, dict) else {}
+    broken = variable_breach(walk.graph.plan.variables, known)
+    if broken is not None:
+        walk.fail(node.id, "decide_failed", broken, retryable=False)
+        return
+    walk.emit(do.SetVariables(values=known))
     walk.complete(node.id, "decide_succeeded", document)
 
 
@@ -183,25 +191,48 @@ def _finish(walk: Walk, node: Node) -> None:
 
 
 def _wait(walk: Walk, node: Node) -> None:
-    if node.wait_ms is not None:
-        due_at = walk.at + timedelta(milliseconds=node.wait_ms)
-    else:
-        rendered = None if node.until is None else _render(Scope(walk, target=node.id), node.until)
-        until = Document.of(rendered).value  # a whole output comes undecoded
-        parsed = _instant(until)
-        if parsed is None:
-            failure = Failure(
-                failure_class=FailureClass.EXEC_FAILED,
-                type="InvalidInstant",
-                message="`until` must be RFC 3339 text with an offset, such as 2030-01-31T09:00:00Z, "
-                f"not {repr(until)[:100]}",
-            )
-            walk.fail(node.id, "decide_failed", failure, retryable=False)
-            return
-        due_at = parsed
+    try:
+        due_at = _end_of_wait(walk, node)
+    except _InvalidTimeError as error:
+        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type=error.type, message=str(error))
+        walk.fail(node.id, "decide_failed", failure, retryable=False)
+        return
     walk.emit(do.AwaitTask(path=node.id, due_at=due_at))
     attempt = walk.row(node.id).attempt
     walk.emit(do.ScheduleTimer(path=node.id, kind="wait", attempt=attempt, due_at=due_at))
+
+
+def _end_of_wait(walk: Walk, node: Node) -> datetime:
+    scope = Scope(walk, target=node.id)
+    if node.wait_ms is not None:
+        return walk.at + timedelta(milliseconds=node.wait_ms)
+    if node.wait is not None:
+        spelt = _rendered(scope, node.wait)
+        wait_ms = parse_computed_duration(spelt) if isinstance(spelt, str) else None
+        if wait_ms is None or wait_ms > LONGEST_MS:
+            problem = f"`duration` must be text such as 90s or 1m30s, and at most ten years, not {repr(spelt)[:100]}"
+            raise _InvalidTimeError("InvalidDuration", problem)
+        return walk.at + timedelta(milliseconds=wait_ms)
+    until = _rendered(scope, node.until) if node.until is not None else None
+    local, zone = split_zone(until) if isinstance(until, str) else ("", "")
+    given = _rendered(scope, node.zone) if node.zone is not None else ""
+    instant = parse_instant(local)
+    if not zone and not given and instant is not None:
+        return instant
+    if not is_local(local) or bool(zone) == bool(given) or not isinstance(given, str):
+        problem = (
+            "`until` must be RFC 3339 text with either an offset or one zone, such as 2030-01-31T09:00:00Z or "
+            f"2030-01-31T09:00:00 Europe/Vienna, not {repr(until)[:100]}"
+        )
+        raise _InvalidTimeError("InvalidInstant", problem)
+    found = walk.draft.instant(local, zone or given)
+    if found is None:
+        raise _InvalidTimeError("InvalidInstant", f"there is no time {local[:100]} in a zone {(zone or given)[:100]}")
+    return found
+
+
+def _rendered(scope: Scope, template: Template) -> Json:
+    return Document.of(_render(scope, template)).value  # a whole output comes undecoded
 
 
 def _wait_for_event(walk: Walk, node: Node) -> None:
@@ -234,6 +265,14 @@ _BEGIN: dict[NodeType, Callable[[Walk, Node], None]] = {
 }
 
 
+class _InvalidTimeError(Exception):
+    """What a template yielded is no time to wait for."""
+
+    def __init__(self, error_type: str, problem: str) -> None:
+        super().__init__(problem)
+        self.type = error_type
+
+
 class _TooLargeError(Exception):
     """A value is over the payload limit."""
 
@@ -259,18 +298,3 @@ def _too_large(what: str, size: int) -> Failure:
         type="PayloadTooLarge",
         message=f"{what} has {size} bytes of JSON; the limit is {PAYLOAD_LIMIT}",
     )
-
-
-def _instant(value: Json) -> datetime | None:
-    if not isinstance(value, str):
-        return None
-    try:
-        parsed = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    if parsed.tzinfo is None:
-        return None
-    try:
-        return parsed.astimezone(UTC)
-    except OverflowError:  # its instant is before the year 1 or after 9999
-        return None

@@ -47,7 +47,9 @@ def _after(graph: Graph, path: str) -> frozenset[Key]:
 
 def _reads(node: Node) -> Iterable[VariablePath]:
     templates: list[Template] = [
-        template for template in (node.input, node.output, node.message, node.until) if template is not None
+        template
+        for template in (node.input, node.output, node.message, node.until, node.wait, node.zone)
+        if template is not None
     ]
     templates.extend(node.values.values())
     for template in templates:
