@@ -184,9 +184,13 @@ class World:
         )
         return self
 
-    def signal(self, name: str, payload: Json = None) -> None:
+    def signal(self, name: str, payload: Json = None, *, ttl_ms: int | None = None) -> None:
         """Send a signal. Raises RunClosed."""
-        self._submit(SignalReceived(at=self._event_time(), chance=self.chance, name=name, payload=Document.of(payload)))
+        self._submit(
+            SignalReceived(
+                at=self._event_time(), chance=self.chance, name=name, payload=Document.of(payload), ttl_ms=ttl_ms
+            )
+        )
 
     def cancel(self, *, grace_ms: int = 30_000) -> None:
         """Cancel the run. Raises RunClosed."""
@@ -450,9 +454,14 @@ class World:
         state.payloads.update(self.db.payloads)
         state.attempts.update(self.db.attempts)
         state.beats.update(self.db.beats)
+        for path in self.db.tasks:
+            state.taken[path] = [copy.copy(row) for row in self._taken(path)]
         for row in self._untaken():
             state.signals.setdefault(row.name, []).append(copy.copy(row))
         return state
+
+    def _taken(self, path: str) -> list[SignalRow]:
+        return [row for _, row in sorted(self.db.signals.items()) if row.taken_by == path]
 
     def _untaken(self) -> list[SignalRow]:
         return [row for _, row in sorted(self.db.signals.items()) if row.taken_by is None]
@@ -478,6 +487,8 @@ class World:
                     state.instants[local, str(zone)] = instant_of(local, str(zone))
                 case ("beat", path):
                     state.beats.setdefault(path, self.db.beats.get(path))
+                case ("taken", path):
+                    state.taken.setdefault(path, [copy.copy(row) for row in self._taken(path)])
                 case ("signals", name):
                     rows = [copy.copy(row) for row in self._untaken() if row.name == name]
                     state.signals.setdefault(name, rows)

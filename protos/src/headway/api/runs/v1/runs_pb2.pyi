@@ -341,18 +341,22 @@ class WatchResponse(_message.Message):
     def __init__(self, event: _Optional[_Union[Event, _Mapping]] = ..., state: _Optional[_Union[RunState, str]] = ...) -> None: ...
 
 class SignalRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "name", "payload", "request_id")
+    __slots__ = ("namespace", "run_id", "name", "payload", "request_id", "id", "ttl")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TTL_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     name: str
     payload: bytes
     request_id: str
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., request_id: _Optional[str] = ...) -> None: ...
+    id: str
+    ttl: _duration_pb2.Duration
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., request_id: _Optional[str] = ..., id: _Optional[str] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class SignalResponse(_message.Message):
     __slots__ = ("seq",)

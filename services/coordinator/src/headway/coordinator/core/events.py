@@ -108,10 +108,11 @@ class TimerFired(Event, frozen=True):
 
 
 class SignalReceived(Event, frozen=True):
-    """Somebody signalled the run."""
+    """Somebody signalled the run. `ttl_ms`: how long the signal may wait for somebody to take it; None: for ever."""
 
     name: str
     payload: Document
+    ttl_ms: int | None = None
 
 
 class RunCancelled(Event, frozen=True):

@@ -243,7 +243,11 @@ class Node:
         wait_ms, wait, until: wait: one of the three. `wait` yields a duration as the language spells it, `until` RFC
             3339 text with an offset, or without one and the name of a zone behind it.
         zone: wait: yields the name of the zone of an `until` that has none.
-        event: wait_for_event: the signal's name. Its time-out is timeouts.total_ms.
+        event: wait_for_event: the signal's name; empty: `event_name` yields it. Its time-out is timeouts.total_ms.
+        filter: wait_for_event: a condition on `payload`; None: any fits.
+        payload_schema: wait_for_event: JSON Schema of the payload; None: anything fits.
+        count: wait_for_event: how many signals it takes; its output is then the list of them. None: one, as it is.
+        reuse: wait_for_event: when it is run again, what it took before is good enough.
     """
 
     id: str
@@ -268,6 +272,11 @@ class Node:
     until: Template | None = None
     zone: Template | None = None
     event: str = ""
+    event_name: Template | None = None
+    filter: Expression | None = None
+    payload_schema: Json = None
+    count: int | None = None
+    reuse: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

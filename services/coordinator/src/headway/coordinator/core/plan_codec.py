@@ -217,6 +217,11 @@ def _node_fields(node: Node) -> dict[str, Json]:
         "until": _optional(node.until, encode_template),
         "zone": _optional(node.zone, encode_template),
         "event": node.event,
+        "event_name": _optional(node.event_name, encode_template),
+        "filter": _optional(node.filter, _encode_expression),
+        "payload_schema": node.payload_schema,
+        "count": node.count,
+        "reuse": node.reuse,
     }
 
 
@@ -245,6 +250,11 @@ def _decode_node(data: dict[str, Json]) -> Node:
         until=_optional(entries["until"], decode_template),
         zone=_optional(entries["zone"], decode_template),
         event=_text(entries["event"]),
+        event_name=_optional(entries["event_name"], decode_template),
+        filter=_optional(entries["filter"], _decode_expression),
+        payload_schema=entries["payload_schema"],
+        count=_optional(entries["count"], _integer),
+        reuse=entries["reuse"] is True,
     )
 
 

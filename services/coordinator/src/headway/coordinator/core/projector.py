@@ -5,6 +5,7 @@ replayed. It never looks at the plan's meaning, never evaluates anything, and kn
 """
 
 from collections.abc import Callable
+from copy import copy
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -285,16 +286,19 @@ class Projector:
     def _buffer_signal(self, action: do.BufferSignal) -> None:
         self.draft.untaken(action.name)  # what is there must be known, or the new one could be taken for the oldest
         seq = self.draft.run.seq
-        self.draft.changes.signals[seq] = SignalRow(seq, action.name, action.payload, self.at)
+        self.draft.changes.signals[seq] = SignalRow(
+            seq, action.name, action.payload, self.at, expires_at=action.expires_at
+        )
 
     def _take_signal(self, action: do.TakeSignal) -> None:
-        for row in self.draft.untaken(action.name):
-            if row.seq == action.seq:
-                self.draft.changes.signals[row.seq] = SignalRow(
-                    row.seq, row.name, row.payload, row.received_at, action.path
-                )
-                return
-        raise IllegalTransition("signal", "taken or unknown", "take")
+        row = next((row for row in self.draft.untaken(action.name) if row.seq == action.seq), None)
+        if row is None:
+            row = next((row for row in self.draft.taken(action.path) if row.seq == action.seq), None)
+        if row is None:
+            raise IllegalTransition("signal", "taken or unknown", "take")
+        taken = copy(row)
+        taken.taken_by, taken.taken_attempt = action.path, action.attempt
+        self.draft.changes.signals[row.seq] = taken
 
 
 def _error_of(failure: Failure) -> dict[str, Json]:

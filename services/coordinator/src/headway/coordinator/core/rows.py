@@ -133,6 +133,8 @@ class SignalRow(Struct):
     payload: Document
     received_at: datetime
     taken_by: str | None = None
+    taken_attempt: int | None = None
+    expires_at: datetime | None = None
 
 
 class AttemptRow(Struct, frozen=True, kw_only=True):

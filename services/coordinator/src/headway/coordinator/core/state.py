@@ -21,6 +21,7 @@ from headway.coordinator.core.rows import (
 )
 
 # ("run",) ("task", path) ("token", path) ("payload", path, attempt, role) ("attempt", path, n) ("signals", name)
+# ("taken", path): signals that a node took;
 # ("beat", path) ("instant", local time, zone): nothing that is stored, but what only the shell knows; and
 # for the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",): failures that count,
 # ("all",): tasks and tokens.
@@ -57,6 +58,7 @@ class State(Struct):
     Attributes:
         tasks, tokens: None: looked for, and not there.
         signals: by name, those that nobody has taken, oldest first.
+        taken: by path, those that a node has taken, oldest first.
         loaded: whole-run keys that were loaded.
         complete: every row of the run is here; nothing is ever missing (replay, tests).
     """
@@ -68,6 +70,7 @@ class State(Struct):
     tokens: dict[str, TokenRow | None] = field(default_factory=dict)
     payloads: dict[PayloadKey, Document] = field(default_factory=dict)
     signals: dict[str, list[SignalRow]] = field(default_factory=dict)
+    taken: dict[str, list[SignalRow]] = field(default_factory=dict)
     attempts: dict[tuple[str, int], AttemptRow | None] = field(default_factory=dict)
     beats: dict[str, BeatRow | None] = field(default_factory=dict)
     instants: dict[tuple[str, str], datetime | None] = field(default_factory=dict)
@@ -87,6 +90,10 @@ class State(Struct):
             if signal.taken_by is None:
                 waiting.append(signal)
             self.signals[signal.name] = waiting
+            path = signal.taken_by
+            if path is not None and (self.complete or path in self.taken):
+                kept = [row for row in self.taken.get(path, []) if row.seq != signal.seq]
+                self.taken[path] = sorted([*kept, signal], key=lambda row: row.seq)
 
 
 class Draft:
@@ -191,6 +198,17 @@ class Draft:
         known = {row.seq for row in loaded}
         rows += [row for row in changed.values() if row.name == name and row.seq not in known]
         return [row for row in rows if row.taken_by is None]
+
+    def taken(self, path: str) -> list[SignalRow]:
+        """Signals that a node has taken, in whichever of its attempts, oldest first."""
+        loaded = self.state.taken.get(path)
+        if loaded is None:
+            if not self.state.complete:
+                raise Missing([("taken", path)])
+            loaded = []
+        changed = {seq: row for seq, row in self.changes.signals.items() if row.taken_by == path}
+        rows = [row for row in loaded if row.seq not in changed]
+        return sorted([*rows, *changed.values()], key=lambda row: row.seq)
 
     def known_tasks(self) -> dict[str, TaskRow]:
         """Every task row that is here."""

@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 
 import orjson
 
-from headway.coordinator.core.cel import ExpressionError, compile_expression
+from headway.coordinator.core.cel import EVERY_VARIABLE, ExpressionError, compile_expression
 from headway.coordinator.core.plan import (
     Array,
     Computed,
@@ -82,7 +82,7 @@ def evaluate(expression: Expression, lookup: Lookup, present: Presence | None = 
     """
     bindings, missing = _bind(expression, lookup, present)
     try:
-        return compile_expression(expression.source).evaluate(bindings)
+        return compile_expression(expression.source, EVERY_VARIABLE).evaluate(bindings)
     except ExpressionError as error:
         message = _blame_missing(error.message, missing)
         types = _types_of(expression, bindings, missing)

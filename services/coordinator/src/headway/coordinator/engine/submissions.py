@@ -272,6 +272,7 @@ class Signal(Submission, frozen=True, kw_only=True):
 
     name: str
     payload: Document
+    ttl_ms: int | None = None
 
     @property
     def size(self) -> int:
@@ -280,7 +281,7 @@ class Signal(Submission, frozen=True, kw_only=True):
 
     def event(self, at: datetime, chance: float) -> RunEvent:
         """SignalReceived."""
-        return SignalReceived(at=at, chance=chance, name=self.name, payload=self.payload)
+        return SignalReceived(at=at, chance=chance, name=self.name, payload=self.payload, ttl_ms=self.ttl_ms)
 
     def answer(self, decision: Decision, state: State) -> object:
         """Where it stands in the history."""

@@ -2,7 +2,7 @@
 
 import re
 from datetime import timedelta
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -53,6 +53,11 @@ def request_id_of(text: str) -> UUID:
         return UUID(text)
     except ValueError as error:
         raise InvalidRequestId(request_id=text[:TEXT_LIMIT]) from error
+
+
+def signal_request_id(run_id: UUID, name: str, event_id: str) -> UUID:
+    """The request id of a signal that has an id of its own: the same for the same event."""
+    return uuid5(run_id, f"{name}\n{event_id}")
 
 
 def traceparent_of(text: str) -> str:

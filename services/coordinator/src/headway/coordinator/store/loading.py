@@ -236,8 +236,26 @@ async def _load_signals(connection: Connection, bucket: int, held: Mapping[UUID,
         held[run_id].state.signals[name] = []
     arrays = [run_id for run_id, _ in fresh], [name for _, name in fresh]
     for record in await connection.fetch(SQL["get_signals"], bucket, *arrays):
-        row = SignalRow(record["seq"], record["name"], Document(record["payload"]), record["received_at"])
+        row = _signal_row(record)
         held[record["run_id"]].state.signals[row.name].append(row)
+
+
+async def _load_taken(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    fresh = [(run_id, str(key[1])) for run_id, key in asked if key[1] not in held[run_id].state.taken]
+    if not fresh:
+        return
+    for run_id, path in fresh:
+        held[run_id].state.taken[path] = []
+    arrays = [run_id for run_id, _ in fresh], [path for _, path in fresh]
+    for record in await connection.fetch(SQL["get_taken_signals"], bucket, *arrays):
+        held[record["run_id"]].state.taken[record["taken_by"]].append(_signal_row(record))
+
+
+def _signal_row(record: asyncpg.Record) -> SignalRow:
+    return SignalRow(
+        record["seq"], record["name"], Document(record["payload"]), record["received_at"], record["taken_by"],
+        record["taken_attempt"], record["expires_at"],
+    )  # fmt: skip
 
 
 async def _load_beats(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
@@ -272,6 +290,7 @@ _LOADERS: Mapping[str, _Loader] = {
     "token": _load_tokens,
     "payload": _load_payloads,
     "signals": _load_signals,
+    "taken": _load_taken,
     "attempt": _load_attempts,
     "beat": _load_beats,
     "instant": _load_instants,

@@ -24,8 +24,11 @@ VARIABLES: Mapping[str, str] = {
     "vars": "map",
     "run": "map",
     "error": "map",
+    "payload": "dyn",
 }
-ALL_VARIABLES = frozenset(VARIABLES)
+EVERY_VARIABLE = frozenset(VARIABLES)
+FILTER_VARIABLES = EVERY_VARIABLE  # of conditions on a signal
+ALL_VARIABLES = EVERY_VARIABLE - {"payload"}  # of all other expressions
 _TYPE_NAMES = frozenset({"int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"})
 
 

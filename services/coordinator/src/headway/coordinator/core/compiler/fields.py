@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from headway.coordinator.core.cel import ALL_VARIABLES, FILTER_VARIABLES
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.faults import Code, Faults, nearest
 from headway.coordinator.core.compiler.language import Field
@@ -174,7 +175,8 @@ class Entries:
         if tree is None:
             return None
         text = tree.value if isinstance(tree.value, str) else spell(tree.value)
-        return self._reading.templates.condition(tree, text)
+        variables = FILTER_VARIABLES if self._fields[name].kind is language.Kind.FILTER else ALL_VARIABLES
+        return self._reading.templates.condition(tree, text, variables)
 
     def map(self, name: str) -> YamlMap | None:
         """Returns a map."""

@@ -48,6 +48,7 @@ class Kind(StrEnum):
     RETRY = "retry policy"
     TIMEOUT = "duration or time-outs"
     DEFAULTS = "defaults"
+    FILTER = "bare expression, also on `payload`"
     SCHEMAS = "map of names to JSON Schemas"
     RULES = "list of retry rules"
     NEED = "all, any or a number"
@@ -465,11 +466,36 @@ NODES: Mapping[NodeType, NodeKind] = {
         ),
     ),
     NodeType.WAIT_FOR_EVENT: NodeKind(
-        doc=("Waits for a signal of this name, also one that came before. Its payload is the output."),
+        doc=(
+            "Waits for a signal of this name, also one that came before it began. Its payload is the output, or with\n"
+            "`count` the list of all payloads. Each signal goes to one node, of those that it fits to the one that\n"
+            "has waited longest; one that fits none is kept. A payload on which the filter cannot be evaluated does\n"
+            "not fit. When the run is retried from here, another signal is needed, unless `reuse` says that the old\n"
+            "one will do."
+        ),
         example="approve: {type: wait_for_event, event: approval, timeout: 2d}",
         fields=(
             _TYPE,
-            Field(name="event", kind=Kind.TEXT, doc="The signal's name.", required=True),
+            Field(
+                name="event",
+                kind=Kind.TEMPLATE,
+                doc="The signal's name, or a template that yields it when the node begins.",
+                required=True,
+            ),
+            Field(name="filter", kind=Kind.FILTER, doc="Which signals fit.", default="true"),
+            Field(
+                name="payload_schema",
+                kind=Kind.SCHEMA,
+                doc="What a payload must look like to fit.",
+                default="anything",
+            ),
+            Field(name="count", kind=Kind.INTEGER, doc="How many signals it waits for.", least=1, most=1_000),
+            Field(
+                name="reuse",
+                kind=Kind.BOOLEAN,
+                doc="Whether a retry of the run may use its signals again.",
+                default="false",
+            ),
             _duration("timeout", "How long to wait; then it fails with class `timeout`.", default="for ever"),
         ),
     ),

@@ -306,9 +306,20 @@ def _is_instant(value: object) -> bool:
 
 
 def _read_wait_for_event(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
-    event = _named(reading, entries, "event", _EVENT, "letters, digits and _ . : / -")
-    timeouts = TimeOuts(total_ms=entries.duration("timeout"))
-    return replace(draft, node=replace(draft.node, event=event or "", timeouts=timeouts))
+    given = entries.template("event") if "event" in entries else None
+    is_computed = given is not None and not isinstance(given, Literal)
+    event = None if is_computed else _named(reading, entries, "event", _EVENT, "letters, digits and _ . : / -")
+    node = replace(
+        draft.node,
+        event=event or "",
+        event_name=given if is_computed else None,
+        filter=entries.condition("filter"),
+        payload_schema=read_schema(reading, entries, "payload_schema"),
+        count=entries.integer("count"),
+        reuse=entries.boolean("reuse") or False,
+        timeouts=TimeOuts(total_ms=entries.duration("timeout")),
+    )
+    return replace(draft, node=node)
 
 
 _READERS: Mapping[NodeType, Callable[[Reading, Entries, NodeDraft], NodeDraft]] = {

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import assert_never
 
 from headway.coordinator.core import actions as do
-from headway.coordinator.core.decide import _nodes, redo
+from headway.coordinator.core.decide import _nodes, _signals, redo
 from headway.coordinator.core.decide._contracts import breach
 from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.events import (
@@ -180,8 +180,8 @@ def _timer_fired(walk: Walk, event: TimerFired) -> None:
         case "wait":
             walk.complete(event.path, "wait_succeeded", None)
         case "event_timeout":
-            name = walk.graph.node(event.path).event
-            walk.fail(event.path, "wait_failed", _timed_out("event", f"no signal {name} came"), retryable=False)
+            message = f"no signal {_signals.name_of(walk, event.path)} came that fits"
+            walk.fail(event.path, "wait_failed", _timed_out("event", message), retryable=False)
         case "retry":
             _nodes.dispatch(walk, event.path, "retry_ready")
         case "queue_timeout":
@@ -247,13 +247,7 @@ def _close_the_rest(walk: Walk) -> None:
 def _signal_received(walk: Walk, event: SignalReceived) -> None:
     if walk.run.is_final:
         raise RunClosed(run_id=walk.draft.state.run_id, state=walk.run.state)
-    paths = walk.graph.waits.get(event.name, ())
-    walk.draft.require_tasks(paths)
-    walk.emit(do.BufferSignal(name=event.name, payload=event.payload))
-    rows = [row for path in paths if (row := walk.draft.task(path)) is not None and row.state is TaskState.WAITING]
-    if rows:
-        oldest = min(rows, key=lambda row: (row.ready_at or walk.at, row.path))
-        _nodes.take_signal(walk, oldest.path, event.name)
+    _signals.receive(walk, event)
 
 
 def _run_cancelled(walk: Walk, event: RunCancelled) -> None:

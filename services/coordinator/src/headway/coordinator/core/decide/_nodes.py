@@ -10,6 +10,7 @@ import orjson
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide._contracts import breach, variable_breach
 from headway.coordinator.core.decide._scope import Scope
+from headway.coordinator.core.decide._signals import take_what_is_there
 from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.durations import parse_computed_duration
 from headway.coordinator.core.events import Failure
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from headway.coordinator.core.decide._walk import Walk
     from headway.coordinator.core.rows import PayloadKey
 
+LONGEST_NAME = 200  # characters of a signal's name
 LONGEST_MS = 3_650 * 86_400_000  # of a wait
 PAYLOAD_LIMIT = 1 << 20  # bytes of JSON, for anything that is stored
 
@@ -181,10 +183,8 @@ def _finish(walk: Walk, node: Node) -> None:
         if broken is not None:
             walk.fail(node.id, "decide_failed", broken, retryable=False)
             return
-    if message is not None:  # kept as the node's input: what it was told to say
-        row = walk.row(node.id)
-        walk.emit(do.StorePayload(path=node.id, attempt=row.attempt, role="input", data=message))
-        walk.emit(do.SetInput(path=node.id, input=(node.id, row.attempt, "input"), generation=row.generation))
+    if message is not None:
+        _keep_as_input(walk, node.id, message)
     walk.complete(node.id, "decide_succeeded", output)
     walk.emit(do.MarkRun(flag="finish_path", path=node.id))
     walk.stop_rest()
@@ -236,23 +236,30 @@ def _rendered(scope: Scope, template: Template) -> Json:
 
 
 def _wait_for_event(walk: Walk, node: Node) -> None:
-    """Take the oldest signal that nobody has taken, or wait for one."""
-    buffered = walk.draft.untaken(node.event)
+    """Take signals that nobody has taken, oldest first, or wait for them."""
+    name = node.event
+    if node.event_name is not None:
+        given = _rendered(Scope(walk, target=node.id), node.event_name)
+        if not isinstance(given, str) or not 0 < len(given) <= LONGEST_NAME or "\x00" in given:
+            problem = f"`event` must be text of 1 to {LONGEST_NAME} characters, not {repr(given)[:100]}"
+            failure = Failure(failure_class=FailureClass.EXEC_FAILED, type="InvalidEventName", message=problem)
+            walk.fail(node.id, "decide_failed", failure, retryable=False)
+            return
+        name = given
+        _keep_as_input(walk, node.id, Document.of(name))
     total_ms = node.timeouts.total_ms
     due_at = None if total_ms is None else walk.at + timedelta(milliseconds=total_ms)
     walk.emit(do.AwaitTask(path=node.id, due_at=due_at))
-    if buffered:
-        take_signal(walk, node.id, node.event)
-    elif due_at is not None:
+    if not take_what_is_there(walk, node.id, name) and due_at is not None:
         attempt = walk.row(node.id).attempt
         walk.emit(do.ScheduleTimer(path=node.id, kind="event_timeout", attempt=attempt, due_at=due_at))
 
 
-def take_signal(walk: Walk, path: str, name: str) -> None:
-    """Give a waiting node the oldest signal of that name; there is one."""
-    signal = walk.draft.untaken(name)[0]
-    walk.emit(do.TakeSignal(seq=signal.seq, path=path, name=name))
-    walk.complete(path, "wait_succeeded", signal.payload)
+def _keep_as_input(walk: Walk, path: str, document: Document) -> None:
+    """What a node was told to say, or to wait for."""
+    row = walk.row(path)
+    walk.emit(do.StorePayload(path=path, attempt=row.attempt, role="input", data=document))
+    walk.emit(do.SetInput(path=path, input=(path, row.attempt, "input"), generation=row.generation))
 
 
 _BEGIN: dict[NodeType, Callable[[Walk, Node], None]] = {
@@ -290,6 +297,12 @@ def _document(value: Json, what: str) -> Document:
     if len(document.raw) > PAYLOAD_LIMIT:
         raise _TooLargeError(_too_large(what, len(document.raw)))
     return document
+
+
+def too_large_to_keep(what: str, document: Document) -> Failure | None:
+    """The failure of a node whose output is over the limit; None: it is not."""
+    size = len(document.raw)
+    return _too_large(what, size) if size > PAYLOAD_LIMIT else None
 
 
 def _too_large(what: str, size: int) -> Failure:

@@ -234,6 +234,14 @@ class Walk:
             else:
                 self._queue.append((edge, DEAD))
 
+    def complete_within_limit(self, path: str, via: str, output: Document) -> None:
+        """A wait is over, if what it gathered can be stored."""
+        failure = _nodes.too_large_to_keep(f"the output of {path}", output)
+        if failure is None:
+            self.complete(path, via, output)
+        else:
+            self.fail(path, "wait_failed", failure, retryable=False)
+
     def fail(
         self,
         path: str,

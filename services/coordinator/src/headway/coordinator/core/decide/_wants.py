@@ -54,6 +54,8 @@ def _reads(node: Node) -> Iterable[VariablePath]:
     templates.extend(node.values.values())
     for template in templates:
         yield from reads(template)
+    if node.event_name is not None:
+        yield from reads(node.event_name)
     conditions: Iterable[Expression] = (case.when for case in node.cases)
     for condition in conditions:
         yield from condition.reads

@@ -227,6 +227,8 @@ CREATE TABLE signals (
     payload     bytea       NOT NULL,               -- JSON
     received_at timestamptz NOT NULL,
     taken_by    text,                               -- path of the task that consumed it
+    taken_attempt bigint,                           -- in which of its attempts
+    expires_at  timestamptz,                        -- when nobody may take it any more
     CONSTRAINT signals_pkey PRIMARY KEY (bucket, run_id, seq)
 );
 CREATE INDEX signals_waiting ON signals (bucket, run_id, name, seq) WHERE taken_by IS NULL;
