@@ -166,6 +166,8 @@ def _worker_node(choices: Choices, node: Node, incoming: list[str], *, simple: b
         attempt_ms=choices.of((None, None, 600, 2_500)),
         queue_ms=choices.of((None, None, 700)),
         total_ms=choices.of((None, None, 1_500)),
+        heartbeat_ms=choices.of((None, None, 900)),
+        stall_ms=choices.of((None, None, 1_200)),
     )
     return replace(
         node,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.actions import Action
-from headway.coordinator.core.admission import timer_applies
+from headway.coordinator.core.admission import SILENCES, timer_applies
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import TimerFired
 from headway.coordinator.core.machines import RunState, TaskState
@@ -20,6 +20,7 @@ from tests.core.flows import workflow
 from tests.core.simulator import World
 
 _SETTLED = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED)
+_BEYOND_HISTORY = {"queue_timeout", *SILENCES}  # leases end the one, and signs of life move the others
 _FINAL = (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)
 
 
@@ -227,8 +228,8 @@ def check_replay(world: World) -> None:
         if isinstance(action, do.TakeSignal)
     }
     assert taken == {seq: row.taken_by for seq, row in world.db.signals.items() if row.taken_by is not None}
-    meaningful = {key: at for key, at in world.db.timers.items() if key[1] != "queue_timeout"}
-    assert {key: at for key, at in _timers(world).items() if key[1] != "queue_timeout"} == meaningful
+    meaningful = {key: at for key, at in world.db.timers.items() if key[1] not in _BEYOND_HISTORY}
+    assert {key: at for key, at in _timers(world).items() if key[1] not in _BEYOND_HISTORY} == meaningful
 
 
 def _without_lease(row: TaskRow, live: TaskRow) -> TaskRow:

@@ -141,6 +141,8 @@ class Player:
             row = self.world.task(self.chance.of(running))
             answer, cancel = self.world.renew(row.path, owner=row.lease_owner or "")
             assert answer is Answer.RENEWED
+            if self._seldom() and row.lease_owner == "worker":
+                self.world.beat(row.path, progress=self.chance.of((True, False)))
             assert cancel == self.world.run.is_stopping
             assert self.world.renew(row.path, owner="nobody") == (Answer.LEASE_LOST, False)
 

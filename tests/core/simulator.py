@@ -20,6 +20,7 @@ from headway.coordinator.core.admission import (
     earliest,
     lease_answer,
     lease_has_expired,
+    look_again_at,
     renew_answer,
     report_answer,
     timer_applies,
@@ -46,8 +47,9 @@ from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import FailureClass, Json
 from headway.coordinator.core.records import encode_actions, encode_event
 from headway.coordinator.core.refusals import RunNotFinished
-from headway.coordinator.core.rows import AttemptRow, PayloadKey, RunRow, SignalRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import AttemptRow, BeatRow, PayloadKey, RunRow, SignalRow, TaskRow, TokenRow
 from headway.coordinator.core.state import Draft, Key, Missing, State, TimerKey
+from headway.coordinator.zones import instant_of
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 RUN_ID = "00000000000000000000000000000001"
@@ -77,6 +79,7 @@ class Tables:
     payloads: dict[PayloadKey, Document] = field(default_factory=dict[PayloadKey, Document])
     signals: dict[int, SignalRow] = field(default_factory=dict[int, SignalRow])
     attempts: dict[tuple[str, int], AttemptRow] = field(default_factory=dict[tuple[str, int], AttemptRow])
+    beats: dict[str, BeatRow] = field(default_factory=dict[str, BeatRow])
     timers: dict[TimerKey, datetime] = field(default_factory=dict[TimerKey, datetime])
 
 
@@ -181,9 +184,13 @@ class World:
         )
         return self
 
-    def signal(self, name: str, payload: Json = None) -> None:
+    def signal(self, name: str, payload: Json = None, *, ttl_ms: int | None = None) -> None:
         """Send a signal. Raises RunClosed."""
-        self._submit(SignalReceived(at=self._event_time(), chance=self.chance, name=name, payload=Document.of(payload)))
+        self._submit(
+            SignalReceived(
+                at=self._event_time(), chance=self.chance, name=name, payload=Document.of(payload), ttl_ms=ttl_ms
+            )
+        )
 
     def cancel(self, *, grace_ms: int = 30_000) -> None:
         """Cancel the run. Raises RunClosed."""
@@ -223,12 +230,23 @@ class World:
 
         def judge(draft: Draft) -> object | None:
             task = draft.task(path) if path else None
-            return None if timer_applies(draft.run, task, event) else False
+            if not timer_applies(draft.run, task, event):
+                return False
+            return None if task is None else look_again_at(draft, task, event)
 
         answer = self._submit(event, judge)
         if answer is False:
             del self.db.timers[key]
+        elif isinstance(answer, datetime):
+            self.db.timers[key] = answer
         return answer is None
+
+    def beat(self, path: str, *, progress: bool = False) -> None:
+        """A renewal brings a heartbeat that was given just now."""
+        assert self.renew(path)[0] is Answer.RENEWED
+        row, before = self.task(path), self.db.beats.get(path)
+        since = before.progress_at if before is not None and before.attempt == row.attempt else None
+        self.db.beats[path] = BeatRow(row.attempt, self.now, self.now if progress else since)
 
     def next_timer(self) -> TimerKey:
         """The timer that is due first; time passes until then."""
@@ -293,6 +311,7 @@ class World:
         final: bool = False,
         failure_class: FailureClass = FailureClass.EXEC_FAILED,
         details: dict[str, Json] | None = None,
+        retry_after_ms: int | None = None,
         attempt: int | None = None,
         owner: str = "worker",
     ) -> Answer:
@@ -308,6 +327,7 @@ class World:
                 owner=owner,
                 failure=failure,
                 final=final,
+                retry_after_ms=retry_after_ms,
             )
         )
 
@@ -414,7 +434,9 @@ class World:
         finally:
             assert _same(before, state), "the decision changed its input"
         if isinstance(verdict, Decision) and state.run is not None:
-            whole = decide(self._whole_state(), event)
+            complete = self._whole_state()
+            complete.instants.update(state.instants)
+            whole = decide(complete, event)
             assert isinstance(whole, Decision)
             assert whole.actions == verdict.actions, "the decision depends on what happens to be loaded"
             assert whole.changes == verdict.changes, "the changes depend on what happens to be loaded"
@@ -431,9 +453,15 @@ class World:
         state.tokens.update(copied(self.db.tokens))
         state.payloads.update(self.db.payloads)
         state.attempts.update(self.db.attempts)
+        state.beats.update(self.db.beats)
+        for path in self.db.tasks:
+            state.taken[path] = [copy.copy(row) for row in self._taken(path)]
         for row in self._untaken():
             state.signals.setdefault(row.name, []).append(copy.copy(row))
         return state
+
+    def _taken(self, path: str) -> list[SignalRow]:
+        return [row for _, row in sorted(self.db.signals.items()) if row.taken_by == path]
 
     def _untaken(self) -> list[SignalRow]:
         return [row for _, row in sorted(self.db.signals.items()) if row.taken_by is None]
@@ -455,6 +483,12 @@ class World:
                         state.payloads[path, attempt, role] = self.db.payloads[path, attempt, role]
                 case ("attempt", path, int(number)):
                     state.attempts.setdefault((path, number), self.db.attempts.get((path, number)))
+                case ("instant", local, zone):
+                    state.instants[local, str(zone)] = instant_of(local, str(zone))
+                case ("beat", path):
+                    state.beats.setdefault(path, self.db.beats.get(path))
+                case ("taken", path):
+                    state.taken.setdefault(path, [copy.copy(row) for row in self._taken(path)])
                 case ("signals", name):
                     rows = [copy.copy(row) for row in self._untaken() if row.name == name]
                     state.signals.setdefault(name, rows)

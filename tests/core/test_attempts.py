@@ -10,6 +10,7 @@ from headway.coordinator.core import actions as do
 from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.plan import RetryPolicy
+from headway.coordinator.core.rows import BeatRow
 from tests.core import invariants
 from tests.core.simulator import EPOCH, World
 
@@ -271,3 +272,251 @@ def test_the_defaults_of_the_retry_policy_are_those_of_the_reference() -> None:
 
     assert (policy.max_attempts, policy.initial_ms, policy.factor, policy.max_ms) == (1, 1_000, 2.0, 60_000)
     assert (policy.jitter, policy.max_losses) == (0.2, 10)
+
+
+# The policy: how pauses grow, rules by failure, the budget, and what the handler asks for.
+
+
+def pauses(policy: str, *failures: str) -> list[float | None]:
+    """The pause after each failure, in seconds; None: given up."""
+    world = begin(f"retry: {{jitter: 0, {policy}}}")
+    found: list[float | None] = []
+    for error in failures:
+        world.fail_task("a", error, final=False)
+        if world.states()["a"] == "failed":
+            return [*found, None]
+        key = world.next_timer()
+        found.append((world.db.timers[key] - world.run.last_event_at).total_seconds())
+        assert world.fire(key)
+    return found
+
+
+def test_pauses_grow_linearly_or_not_at_all() -> None:
+    assert pauses("max_attempts: 9, backoff: linear, initial: 2s, max: 5s", *["Boom"] * 4) == [2, 4, 5, 5]
+    assert pauses("max_attempts: 9, backoff: fixed, initial: 2m", *["Boom"] * 3) == [120, 120, 120]
+
+
+RULES = (
+    "max_attempts: 2, initial: 1s, rules: ["
+    "{errors: [RateLimited], max_attempts: 4, backoff: fixed, initial: 30s}, {errors: [Declined], max_attempts: 1}]"
+)
+
+
+def test_the_first_rule_that_names_a_failure_decides_about_it_and_counts_it_alone() -> None:
+    assert pauses(RULES, "RateLimited", "Boom", "RateLimited", "RateLimited", "RateLimited") == [30, 1, 30, 30, None]
+    assert pauses(RULES, "RateLimited", "RateLimited", "Boom", "Boom") == [30, 30, 1, None]
+    assert pauses(RULES, "Declined") == [None]
+
+
+def test_a_rule_can_name_a_class_of_failures() -> None:
+    world = begin("lease: 60s, timeout: {attempt: 10s}, retry: {rules: [{errors: [timeout], max_attempts: 2}]}")
+    world.lease("a")
+
+    world.lose("a")
+
+    assert world.states()["a"] == "retrying"
+    world.fire(world.next_timer())
+    world.fail_task("a", final=False)
+    assert world.states()["a"] == "failed"
+
+
+def test_what_was_lost_or_given_back_between_counts_for_no_rule() -> None:
+    world = begin(f"retry: {{jitter: 0, {RULES}}}")
+    for _ in range(3):
+        world.lease("a")
+        world.lose("a")
+        world.lease("a")
+        world.release("a")
+        world.fail_task("a", "RateLimited", final=False)
+        assert world.fire(world.next_timer())
+
+    world.fail_task("a", "RateLimited", final=False)
+
+    assert world.states()["a"] == "failed"
+
+
+def test_a_retry_of_the_run_counts_anew() -> None:
+    world = begin(f"retry: {{jitter: 0, budget: 1m, {RULES}}}")
+    world.fail_task("a", "Declined", final=False)
+    world.advance(hours=1)
+    world.run_task("late") if "late" in world.ready() else None
+    assert world.state is RunState.FAILED
+
+    world.retry("a")
+    world.fail_task("a", "RateLimited", final=False)
+
+    assert world.states()["a"] == "retrying"
+
+
+def test_no_attempt_begins_after_the_budget() -> None:
+    assert pauses("max_attempts: 9, initial: 10s, max: 1h, budget: 30s", *["Boom"] * 3) == [10, 20, None]
+
+
+def test_the_budget_counts_from_the_first_attempts_beginning() -> None:
+    world = begin("lease: 60s, retry: {max_attempts: 9, initial: 10s, jitter: 0, budget: 30s}")
+    world.advance(minutes=5)  # in the queue
+    world.lease("a")
+    world.advance(seconds=15)
+    world.fail("a")
+    assert world.states()["a"] == "retrying"
+    world.fire(world.next_timer())
+
+    world.lease("a")
+    world.fail("a")
+
+    assert world.states()["a"] == "failed"
+
+
+def test_the_handler_may_ask_for_another_pause_but_not_for_another_try() -> None:
+    world = begin("retry: {max_attempts: 2, initial: 10s}")
+    world.chance = 0.9
+    world.lease("a")
+
+    world.fail("a", retry_after_ms=90_000)
+
+    assert world.task("a").due_at == EPOCH + timedelta(seconds=90)
+    world.fire(world.next_timer())
+    world.lease("a")
+    world.fail("a", retry_after_ms=1)
+    assert world.states()["a"] == "failed"
+
+
+def test_the_input_is_rendered_once_and_kept_across_attempts() -> None:
+    world = invariants.begin(
+        """
+        nodes:
+          first: {type: set, values: {n: 1}}
+          a: {type: call, handler: a, input: "${vars.n}", retry: {max_attempts: 3}}
+          change: {type: call, handler: a}
+          second: {type: set, values: {n: 2}}
+        edges:
+          - [first, a]
+          - [first, change, second]
+        """
+    )
+    world.fail_task("a", final=False)
+    world.run_task("change")
+    assert world.run.vars == {"n": 2}
+
+    world.fire(world.next_timer())
+    world.lease("a")
+    world.lose("a")
+
+    assert world.input("a") == 1
+    assert [key for key in world.db.payloads if key[2] == "input" and key[0] == "a"] == [("a", 1, "input")]
+
+
+# Signs of life.
+
+BEATING = "lease: 10s, timeout: {heartbeat: 30s}, retry: {max_attempts: 2, jitter: 0}"
+
+
+def look(world: World, key: tuple[str, str, int]) -> bool:
+    """Let time pass until the timer comes due, the holder renewing its lease meanwhile, and fire it."""
+    while world.now < world.db.timers[key]:
+        world.now = min(world.db.timers[key], world.now + timedelta(seconds=5))
+        if world.task("a").lease_expires_at is not None:
+            world.renew("a")
+    return world.fire(key)
+
+
+def test_a_handler_that_gives_no_sign_of_life_for_too_long_times_out_and_is_tried_again() -> None:
+    world = begin(BEATING)
+    world.lease("a")
+
+    assert look(world, ("a", "heartbeat_timeout", 1))
+
+    left = world.db.attempts["a", 1]
+    assert world.now == EPOCH + timedelta(seconds=30)
+    assert (left.outcome, left.failure_class) == ("timeout", "timeout")
+    assert left.error is not None
+    assert (left.error["type"], left.error["details"]) == ("heartbeat_timeout", {"timeout": "heartbeat"})
+    assert world.states()["a"] == "retrying"
+    assert world.succeed("a", attempt=1) is Answer.STALE_ATTEMPT
+    assert ("a", "heartbeat_timeout", 1) not in world.db.timers
+
+
+def test_each_heartbeat_gives_it_as_much_time_again_and_writes_no_history() -> None:
+    world = begin(BEATING)
+    world.lease("a")
+    world.advance(seconds=9)
+    world.beat("a")
+    seq = world.run.seq
+
+    assert not look(world, ("a", "heartbeat_timeout", 1))
+
+    assert world.run.seq == seq
+    assert world.db.timers["a", "heartbeat_timeout", 1] == EPOCH + timedelta(seconds=39)
+    assert look(world, ("a", "heartbeat_timeout", 1))
+
+
+def test_time_in_the_queue_is_no_silence() -> None:
+    world = begin(BEATING)
+    assert not look(world, ("a", "heartbeat_timeout", 1))
+    world.advance(seconds=7)
+    world.lease("a")
+    leased_at = world.now
+
+    assert not look(world, ("a", "heartbeat_timeout", 1))
+    assert world.db.timers["a", "heartbeat_timeout", 1] == leased_at + timedelta(seconds=30)
+
+
+def test_a_worker_that_died_is_lost_and_not_silent() -> None:
+    world = begin(BEATING)
+    world.lease("a")
+
+    world.advance(seconds=30)
+    assert not world.fire(("a", "heartbeat_timeout", 1))
+    world.lose("a")
+
+    row = world.task("a")
+    assert (str(row.state), row.tries, row.losses) == ("ready", 0, 1)
+    assert not world.fire(("a", "heartbeat_timeout", 1))
+    assert set(world.db.timers) == {("a", "heartbeat_timeout", 2)}
+
+
+def test_heartbeats_without_progress_do_not_save_a_handler_that_stalls() -> None:
+    world = begin("lease: 10s, timeout: {stall: 30s}")
+    world.lease("a")
+    world.advance(seconds=9)
+    world.beat("a", progress=True)
+    for _ in range(4):
+        world.advance(seconds=5)
+        world.beat("a")
+
+    assert not look(world, ("a", "stall_timeout", 1))
+    world.beat("a")
+    assert look(world, ("a", "stall_timeout", 1))
+
+    assert world.now == EPOCH + timedelta(seconds=39)
+    error = world.task("a").error
+    assert error is not None
+    assert error["details"] == {"timeout": "stall"}
+    assert world.states() == {"a": "failed", "late": "ready"}
+
+
+def test_signs_of_life_of_an_attempt_before_do_not_count_for_the_next() -> None:
+    world = begin(BEATING)
+    world.lease("a")
+    world.beat("a")
+    world.lose("a")
+    world.db.beats["a"] = BeatRow(1, world.now + timedelta(hours=1), None)
+    world.lease("a")
+
+    while not look(world, ("a", "heartbeat_timeout", 2)):
+        pass
+
+    assert world.db.attempts["a", 2].outcome == "timeout"
+
+
+def test_a_lease_is_short_enough_for_heartbeats_to_come_in_time() -> None:
+    graph = invariants.begin(
+        """
+        nodes:
+          short: {type: call, handler: a, timeout: {heartbeat: 30s, stall: 2m}}
+          long: {type: call, handler: a, timeout: {heartbeat: 1h}}
+          least: {type: call, handler: a, timeout: {heartbeat: 1s}}
+        """
+    ).graph
+
+    assert [graph.node(name).lease_ms for name in ("short", "long", "least")] == [15_000, 90_000, 1_000]

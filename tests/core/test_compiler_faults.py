@@ -145,6 +145,39 @@ TABLE = [
         [(3, 48, "contradiction")],
     ),
     (
+        "a factor of pauses that do not grow by one",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, retry: {backoff: linear, factor: 2}}\n",
+        [(3, 64, "contradiction")],
+    ),
+    (
+        "a longest of pauses that are all the same",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, retry: {backoff: fixed, max: 2m}}\n",
+        [(3, 60, "contradiction")],
+    ),
+    (
+        "retry rules for one failure, for none, and that are none",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, retry: {rules: [{errors: [X]}, {errors: [Y, X]}, {}, x]}}\n",
+        [(3, 71, "contradiction"), (3, 80, "missing_key"), (3, 84, "wrong_type")],
+    ),
+    (
+        "two nodes that set one variable side by side",
+        "workflow: w\nnodes:\n  a: {type: set, values: {x: 1}}\n  b: {type: set, values: {x: 2}}\n"
+        "  c: {type: set, values: {x: 3}}\nedges: [[a, c], [b, c]]\n",
+        [(4, 3, "unordered_set")],
+    ),
+    (
+        "an edge that stands twice, its errors in another order",
+        f"workflow: w\nnodes:\n  a: {WORKER}\n  b: {WORKER}\nedges:\n"
+        "  - {from: a, to: b, on: failure, errors: [X, Y]}\n  - {from: a, to: b, on: failure, errors: [Y, X]}\n",
+        [(7, 5, "duplicate_edge")],
+    ),
+    (
+        "conditions of which perhaps none holds",
+        f"workflow: w\nnodes:\n  a: {WORKER}\n  b: {WORKER}\n  c: {WORKER}\nedges:\n"
+        "  - {from: a, to: b, when: input.x > 1}\n  - {from: a, to: c, when: input.x < 1}\n",
+        [(7, 5, "may_lead_nowhere")],
+    ),
+    (
         "time-outs that contradict each other",
         "workflow: w\nnodes:\n  a: {type: call, handler: h, timeout: {attempt: 2m, total: 1m}}\n",
         [(3, 50, "contradiction")],
@@ -190,6 +223,16 @@ TABLE = [
         "a request that is none",
         "workflow: w\nnodes:\n  a: {type: http, request: {url: 5, method: FETCH, headers: [a], expect: [20]}}\n",
         [(3, 34, "wrong_type"), (3, 45, "wrong_value"), (3, 61, "wrong_type"), (3, 75, "wrong_type")],
+    ),
+    (
+        "a zone without a time",
+        "workflow: w\nnodes:\n  a: {type: wait, duration: 1s, zone: UTC}\n",
+        [(3, 39, "contradiction")],
+    ),
+    (
+        "an instant with two zones",
+        "workflow: w\nnodes:\n  a: {type: wait, until: '2030-01-31T09:00:00 UTC', zone: UTC}\n",
+        [(3, 26, "wrong_value")],
     ),
     ("a wait for nothing", "workflow: w\nnodes:\n  a: {type: wait}\n", [(3, 3, "contradiction")]),
     (

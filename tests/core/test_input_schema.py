@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.coordinator.core.compiler import check_input, compile_workflow
-from headway.coordinator.core.compiler.schema_steps import MAX_STEPS, Budget
+from headway.coordinator.core.compiler import compile_workflow
+from headway.coordinator.core.schemas import MAX_STEPS, Budget, misfits
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -42,25 +42,25 @@ GOOD: dict[str, Any] = {"order_id": "o1", "amount": 2}
     ],
 )
 def test_names_the_path_and_what_is_wrong(changes: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    assert check_input(SCHEMA, GOOD | changes) == expected
+    assert misfits(SCHEMA, GOOD | changes) == expected
 
 
 def test_names_each_key_that_is_missing() -> None:
-    assert check_input(SCHEMA, {}) == [("$.amount", "is required"), ("$.order_id", "is required")]
+    assert misfits(SCHEMA, {}) == [("$.amount", "is required"), ("$.order_id", "is required")]
 
 
 def test_names_the_input_itself() -> None:
-    assert check_input(SCHEMA, [1]) == [("$", "must be of type object, not array")]
+    assert misfits(SCHEMA, [1]) == [("$", "must be of type object, not array")]
 
 
 def test_anything_fits_no_schema() -> None:
-    assert check_input(None, {"any": "thing"}) == []
+    assert misfits(None, {"any": "thing"}) == []
 
 
 def test_shows_no_more_than_can_be_read() -> None:
     lines: list[Any] = [{}] * 1_000
 
-    assert len(check_input(SCHEMA, GOOD | {"lines": lines})) == 20
+    assert len(misfits(SCHEMA, GOOD | {"lines": lines})) == 20
 
 
 def test_an_input_nested_too_deeply_is_refused_and_not_fatal() -> None:
@@ -69,7 +69,7 @@ def test_an_input_nested_too_deeply_is_refused_and_not_fatal() -> None:
     for _ in range(5_000):
         value = [value]
 
-    assert check_input(schema, value) == [("$", "is nested too deeply to be checked")]
+    assert misfits(schema, value) == [("$", "is nested too deeply to be checked")]
 
 
 JSON_VALUES = st.recursive(
@@ -84,7 +84,7 @@ JSON_VALUES = st.recursive(
 
 @given(value=JSON_VALUES)
 def test_any_value_fits_or_is_told_why_not(value: Any) -> None:
-    for path, message in check_input(SCHEMA, value):
+    for path, message in misfits(SCHEMA, value):
         assert path.startswith("$")
         assert message
 
@@ -97,7 +97,7 @@ TOO_MUCH = [("$", "the schema asks for more than 100,000 checks on this input")]
 def test_a_pattern_takes_linear_time() -> None:
     budget = Budget()
 
-    found = check_input({"pattern": "^(a+)+$"}, "a" * 50_000 + "!", budget)
+    found = misfits({"pattern": "^(a+)+$"}, "a" * 50_000 + "!", budget)
 
     assert [path for path, _ in found] == ["$"]
     assert budget.steps - budget.left < 2_000
@@ -107,7 +107,7 @@ def test_a_pattern_of_names_takes_linear_time() -> None:
     schema: dict[str, Any] = {"patternProperties": {"^(a+)+$": False}, "additionalProperties": False}
     budget = Budget()
 
-    found = check_input(schema, {"a" * 1_000 + "!": 1}, budget)
+    found = misfits(schema, {"a" * 1_000 + "!": 1}, budget)
 
     assert [message for _, message in found] == ["is not among the properties allowed"]
     assert budget.steps - budget.left < 200
@@ -116,7 +116,7 @@ def test_a_pattern_of_names_takes_linear_time() -> None:
 def test_unique_items_take_linear_time() -> None:
     budget = Budget()
 
-    assert check_input({"uniqueItems": True}, [{"number": number} for number in range(20_000)], budget) == []
+    assert misfits({"uniqueItems": True}, [{"number": number} for number in range(20_000)], budget) == []
     assert budget.steps - budget.left < 30_000
 
 
@@ -136,7 +136,7 @@ def test_unique_items_take_linear_time() -> None:
 def test_items_are_compared_as_json(items: list[Any], are_unique: bool) -> None:  # noqa: FBT001 - a parameter
     expected = [] if are_unique else [("$", "has items that are equal")]
 
-    assert check_input({"uniqueItems": True}, items) == expected
+    assert misfits({"uniqueItems": True}, items) == expected
 
 
 def doubling(levels: int) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def test_alternatives_within_alternatives_end_with_the_budget(dialect: dict[str,
     schema = doubling(16)
     schema["$defs"]["d1"] |= dialect
 
-    assert check_input(schema | dialect, "text") == TOO_MUCH
+    assert misfits(schema | dialect, "text") == TOO_MUCH
 
 
 @pytest.mark.parametrize(
@@ -166,14 +166,14 @@ def test_alternatives_within_alternatives_end_with_the_budget(dialect: dict[str,
     ],
 )
 def test_what_looks_at_much_costs_more(schema: dict[str, Any], value: Any) -> None:
-    assert check_input(schema, value) == TOO_MUCH
+    assert misfits(schema, value) == TOO_MUCH
 
 
 def test_a_long_list_of_plain_objects_is_within_the_budget() -> None:
     lines: list[Any] = [{"sku": "s"}] * 10_000
     budget = Budget()
 
-    assert check_input(SCHEMA, GOOD | {"lines": lines}, budget) == []
+    assert misfits(SCHEMA, GOOD | {"lines": lines}, budget) == []
     assert budget.steps - budget.left < MAX_STEPS
 
 

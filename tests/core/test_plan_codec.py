@@ -81,6 +81,7 @@ NODES = st.builds(
     retry=st.builds(RetryPolicy, max_attempts=COUNTS, factor=st.floats(1, 10), jitter=st.floats(0, 1)),
     timeouts=st.builds(TimeOuts, attempt_ms=st.none() | COUNTS, total_ms=st.none() | COUNTS),
     optional=st.booleans(),
+    output_schema=JSON_VALUES,
     cases=st.lists(st.builds(Case, when=EXPRESSIONS, edge=COUNTS), max_size=2).map(tuple),
     default_edge=st.none() | COUNTS,
     need=st.none() | COUNTS,

@@ -309,3 +309,49 @@ def test_an_optional_node_may_fail() -> None:
 
     assert world.task("extra").disposition == "optional"
     assert world.state is RunState.SUCCEEDED
+
+
+def test_a_condition_that_cannot_be_evaluated_fails_its_target_and_says_where_and_on_what_types() -> None:
+    world = begin(
+        """
+        nodes:
+          a: {type: call, handler: a}
+          b: {type: call, handler: a}
+          mend: {type: call, handler: a, input: {at: "${error.line}", what: "${error.message}"}}
+        edges:
+          - {from: a, to: b, when: "nodes.a.output.n > input.limit"}
+          - {from: b, on: failure, errors: [ExpressionError], to: mend}
+    """,
+        {"limit": "7"},
+    )
+
+    world.run_task("a", {"n": 3})
+
+    assert world.states() == {"a": "succeeded", "b": "failed", "mend": "ready"}
+    row = world.task("b")
+    assert (row.failure_class, row.disposition) == ("exec_failed", "handled")
+    assert row.error is not None
+    assert row.error["details"] == {
+        "expression": "nodes.a.output.n > input.limit",
+        "values": {"input.limit": "text", "nodes.a.output.n": "a number"},
+        "line": 8,
+        "column": 29,
+        "edge": 0,
+    }
+    given = world.input("mend")
+    assert isinstance(given, dict)
+    assert given["at"] == 8
+    assert str(given["what"]).endswith("(line 8, column 29); input.limit is text, nodes.a.output.n is a number")
+
+
+def test_the_types_of_many_values_are_not_all_told_and_never_the_values() -> None:
+    terms = " + ".join(f"input.v{n}" for n in range(30))
+    world = begin(f"nodes: {{a: {{type: set, values: {{x: '${{{terms}}}'}}}}}}", {f"v{n}": "secret" for n in range(29)})
+
+    error = world.task("a").error
+    assert error is not None
+    details = error["details"]
+    assert isinstance(details, dict)
+    assert isinstance(details["values"], dict)
+    assert len(details["values"]) == 10
+    assert "secret" not in str(error)

@@ -39,7 +39,8 @@ ALLOWED = frozenset(
 )
 ALLOWED_IN = {
     "headway.coordinator.core.cel": {"cel_expr_python"},
-    "headway.coordinator.core.compiler": {"ruamel", "jsonschema", "referencing", "re2"},
+    "headway.coordinator.core.compiler": {"ruamel", "jsonschema", "referencing"},
+    "headway.coordinator.core.schemas": {"jsonschema", "referencing", "re2"},
     "headway.coordinator.core.compiler.python_code": {"ast", "warnings"},  # parses, and silences what parsing prints
 }
 CORE = "headway.coordinator.core"

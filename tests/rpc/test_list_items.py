@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -83,6 +84,8 @@ async def test_malformed_reports_are_refused_one_by_one_before_anything_is_writt
         item(attempt=0),
         item(attempt=-1),
         tasks.ReportItem(task_id=good.task_id, attempt=1),
+        tasks.ReportItem(task_id=good.task_id, attempt=1, failed=tasks.Failed(retry_after=timedelta(seconds=-1))),
+        tasks.ReportItem(task_id=good.task_id, attempt=1, failed=tasks.Failed(retry_after=timedelta(days=9_999))),
         item(succeeded=tasks.Succeeded(output=b"x" * (MIB + 1))),
         item(succeeded=tasks.Succeeded(output=b"{")),
         item(succeeded=tasks.Succeeded(output=b'"\\u0000"')),
@@ -96,7 +99,7 @@ async def test_malformed_reports_are_refused_one_by_one_before_anything_is_writt
 
     assert answers == [
         *["TASK_NOT_FOUND"] * 2,
-        *["INVALID_ARGUMENT"] * 3,
+        *["INVALID_ARGUMENT"] * 5,
         "PAYLOAD_TOO_LARGE",
         *["INVALID_PAYLOAD"] * 5,
         "PAYLOAD_TOO_LARGE",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -469,3 +470,41 @@ async def test_the_client_and_the_server_understand_each_other(world: World) -> 
         listed = [run.run_id async for run in client.list()]
 
     assert (seq, outcome.state.name, listed) == (2, "SUCCEEDED", [started.run_id])
+
+
+COUNTED = (
+    "workflow: counted\nnodes:\n  docs: {type: wait_for_event, event: '${input.name}', count: 2, "
+    "filter: 'payload.ok', timeout: 1h}\n"
+)
+
+
+async def test_signals_with_one_id_count_once_and_a_wait_takes_as_many_as_it_needs(world: World) -> None:
+    await world.first.deploy(COUNTED)
+    run_id = await world.first.start("counted", {"name": "document"})
+
+    first = await world.first.signal(run_id, "document", {"ok": True, "n": 1}, id="letter-1")
+    again = await world.first.signal(run_id, "document", {"ok": True, "n": 1}, id="letter-1")
+    await world.first.signal(run_id, "document", {"ok": False, "n": 2}, id="letter-2")
+    assert (await world.first.task(run_id, "docs")).waits_for == "document"
+    await world.first.signal(run_id, "document", {"ok": True, "n": 3}, id="letter-3")
+
+    assert first == again
+    task = await world.first.task(run_id, "docs")
+    assert json.loads(task.output) == [{"ok": True, "n": 1}, {"ok": True, "n": 3}]
+    assert await world.first.state(run_id) == "SUCCEEDED"
+
+
+async def test_a_signal_past_its_time_is_not_taken(world: World) -> None:
+    await world.first.deploy(
+        "workflow: late\nnodes:\n  work: {type: call, handler: h}\n  ask: {type: wait_for_event, event: approval}\n"
+        "edges: [[work, ask]]\n"
+    )
+    run_id = await world.first.start("late")
+    await world.first.signal(run_id, "approval", 1, ttl=timedelta(minutes=1))
+    await world.database.execute("UPDATE signals SET expires_at = expires_at - interval '2 minutes'")
+    dispatch = await world.dispatch(run_id)
+    await world.first.grant(dispatch)
+
+    await world.first.succeed(dispatch)
+
+    assert (await world.first.task(run_id, "ask")).state == runs_pb2.TASK_STATE_WAITING

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from headway.api.runs.v1 import runs_pb2
 from headway.api.timers.v1 import timers_pb2
 from tests.rpc.world import EVENT, ONE, SLEEP, TWO, Dispatch, World, until
 
@@ -108,6 +110,45 @@ async def test_a_retry_waits_for_its_timer_and_is_dispatched_by_it(world: World)
     assert await world.first.fire(await world.let_timers_come_due(first.run_id)) == ["FIRED"]
     assert await world.dispatches() == [Dispatch(first.run_id, "first", 2)]
     assert await world.timer_rows(first.run_id) == []
+
+
+async def test_the_pause_before_a_retry_is_what_the_handler_asked_for(world: World) -> None:
+    await world.first.deploy(TWO)
+    run_id = await world.first.start("two")
+    first = await world.dispatch(run_id)
+    await world.first.grant(first)
+
+    assert await world.first.fail(first, retry_after=timedelta(minutes=10)) == "ACCEPTED"
+
+    failed_at = (await world.first.history(run_id))[-1].at.ToDatetime()
+    assert (await world.first.task(run_id, "first")).due_at.ToDatetime() - failed_at == timedelta(minutes=10)
+
+
+async def test_rules_count_failures_that_came_before_as_the_database_holds_them(world: World) -> None:
+    await world.first.deploy(
+        "workflow: ruled\nnodes:\n  work: {type: call, handler: h, retry: {max_attempts: 2, rules: "
+        "[{errors: [RateLimited], max_attempts: 3}]}}\n"
+    )
+    run_id = await world.first.start("ruled")
+    states: list[str] = []
+    for error in ("RateLimited", "Broken", "RateLimited", "RateLimited"):
+        dispatch = (await world.dispatches())[-1]
+        await world.first.grant(dispatch)
+        await world.first.fail(dispatch, type=error)
+        states.append(runs_pb2.TaskState.Name((await world.first.task(run_id, "work")).state))
+        await world.first.fire(await world.let_timers_come_due(run_id))
+
+    assert states == [*["TASK_STATE_RETRYING"] * 3, "TASK_STATE_FAILED"]
+
+
+async def test_a_wait_until_a_time_of_a_zone_is_asked_for_in_its_transaction(world: World) -> None:
+    await world.first.deploy(
+        "workflow: zoned\nnodes:\n  nap: {type: wait, until: '${input.at}', zone: Europe/Vienna}\n"
+    )
+
+    run_id = await world.first.start("zoned", {"at": "2030-01-31T09:00:00"})
+
+    assert (await world.first.task(run_id, "nap")).due_at.ToJsonString() == "2030-01-31T08:00:00Z"
 
 
 async def test_a_task_that_no_worker_takes_times_out(world: World) -> None:

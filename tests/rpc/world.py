@@ -72,7 +72,7 @@ SLEEP = "workflow: sleeping\ndeadline: 2h\nnodes:\n  nap: {type: wait, duration:
 SWEEP = "workflow: swept\nnodes:\n  work: {type: call, handler: h.work, queue: slow}\n"
 
 EMPTY = """
-DELETE FROM runs; DELETE FROM outputs; DELETE FROM tasks; DELETE FROM attempts; DELETE FROM tokens;
+DELETE FROM runs; DELETE FROM outputs; DELETE FROM tasks; DELETE FROM attempts; DELETE FROM beats; DELETE FROM tokens;
 DELETE FROM run_events; DELETE FROM outbox; DELETE FROM timers; DELETE FROM signals; DELETE FROM requests;
 DELETE FROM stale_reports; DELETE FROM start_keys; DELETE FROM definitions;
 DELETE FROM buckets WHERE bucket > 1; UPDATE settings SET value = '2';

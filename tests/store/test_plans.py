@@ -15,6 +15,7 @@ BY_KEY = {
     "outputs": "run_id",
     "tokens": "run_id",
     "attempts": "run_id",
+    "beats": "run_id",
     "signals": "run_id",
     "requests": "run_id",
     "timers": "run_id",

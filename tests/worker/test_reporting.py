@@ -66,6 +66,20 @@ async def test_a_retryable_error_may_name_its_type(bench: Bench) -> None:
     assert (failed.type, failed.message, failed.final) == ("Overloaded", "try later", False)
 
 
+@pytest.mark.parametrize(("after", "seconds"), [(30, 30.0), (0.25, 0.25), (-1, 0.0), (1e12, 3_650 * 86_400.0)])
+async def test_a_retryable_error_may_ask_for_a_pause(bench: Bench, after: float, seconds: float) -> None:
+    failed = (await run_one(bench, raising(Retryable("try later", after=after)))).failed
+
+    assert failed.HasField("retry_after")
+    assert failed.retry_after.ToTimedelta() == timedelta(seconds=seconds)
+
+
+async def test_an_error_that_asks_for_no_pause_leaves_it_to_the_policy(bench: Bench) -> None:
+    failed = (await run_one(bench, raising(Retryable("try later")))).failed
+
+    assert not failed.HasField("retry_after")
+
+
 async def test_any_other_exception_is_retryable_and_carries_its_class_message_and_trace(bench: Bench) -> None:
     failed = (await run_one(bench, raising(KeyError("order_id")))).failed
 

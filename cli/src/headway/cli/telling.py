@@ -9,7 +9,7 @@ from rich.text import Text
 
 from headway.cli.output import visible
 from headway.cli.table import Cell, Column, Row
-from headway.client import Event, Json, Run, RunError, RunState, Task, TaskError, TaskState
+from headway.client import Event, Json, Run, RunError, RunState, Task, TaskError, TaskProgress, TaskState
 
 STYLES = {
     "succeeded": "green",
@@ -175,7 +175,7 @@ def _awaited_by(task: Task, now: datetime) -> list[str]:
             since = _duration(task.created_at, None, now)
             what = f"a worker of queue {task.queue!r} that knows handler {task.handler!r}; created {since} ago"
         case TaskState.RUNNING:
-            what = f"worker {task.owner}, {_lease(task, now)}"
+            what = f"worker {task.owner}, {_lease(task, now)}{_progress(task.progress, now)}"
         case TaskState.WAITING:
             due = "" if task.due_at is None else f", until {instant(task.due_at)} ({_until(task.due_at, now)})"
             what = (f"signal {task.waits_for!r}" if task.waits_for else "its time") + due
@@ -190,6 +190,15 @@ def _awaited_by(task: Task, now: datetime) -> list[str]:
         case TaskState.SUCCEEDED | TaskState.FAILED | TaskState.CANCELLED:
             return []
     return [f"{task.path}: {what}"]
+
+
+def _progress(progress: TaskProgress | None, now: datetime) -> str:
+    if progress is None:
+        return ""
+    percent = "" if progress.percent is None else f" {progress.percent:.0f} %"
+    message = "" if not progress.message else f" {one_line(progress.message)}"
+    ago = "" if progress.at is None else f", {span(now - progress.at)} ago"
+    return f"; told{percent}{message}{ago}"
 
 
 def _lease(task: Task, now: datetime) -> str:

@@ -50,6 +50,7 @@ from headway.client._values import (
     Started,
     Task,
     TaskError,
+    TaskProgress,
     TaskState,
 )
 
@@ -97,6 +98,7 @@ __all__ = [
     "StoreUnavailable",
     "Task",
     "TaskError",
+    "TaskProgress",
     "TaskState",
     "Unreachable",
     "WorkflowNotFound",

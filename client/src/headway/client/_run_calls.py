@@ -183,8 +183,25 @@ class RunCalls:
             async for _ in self.watch(run_id, from_seq=run.last_seq + 1):
                 pass
 
-    async def signal(self, run_id: str, name: str, payload: JsonInput = None, *, request_id: str | None = None) -> int:
+    async def signal(
+        self,
+        run_id: str,
+        name: str,
+        payload: JsonInput = None,
+        *,
+        id: str = "",  # noqa: A002  the word of the contract
+        ttl: timedelta | None = None,
+        request_id: str | None = None,
+    ) -> int:
         """Send an outside event; it is kept until a node takes it. Returns its event's sequence number.
+
+        Args:
+            run_id: The run.
+            name: What a node waits for.
+            payload: JSON.
+            id: Tells the event from others of its name: with the same id, only the first counts. Empty: each counts.
+            ttl: How long it may wait for a node to take it. None: as long as the run lasts.
+            request_id: For a repeat by hand.
 
         Raises:
             RunNotFound: No such run.
@@ -198,6 +215,8 @@ class RunCalls:
             name=name,
             payload=_translate.to_json(payload),
             request_id=request_id or new_request_id(),
+            id=id,
+            ttl=ttl,
         )
         return (await self._connection.call(self._runs.Signal, request)).seq
 

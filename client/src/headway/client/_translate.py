@@ -150,6 +150,16 @@ def task(message: runs_pb2.Task) -> values.Task:
         output=from_json(message.output),
         handled=message.handled,
         waits_for=message.waits_for,
+        progress=progress(message.progress) if message.HasField("progress") else None,
+    )
+
+
+def progress(message: runs_pb2.Progress) -> values.TaskProgress:
+    """What a handler told of itself."""
+    return values.TaskProgress(
+        percent=message.percent if message.HasField("percent") else None,
+        message=message.message,
+        at=instant(message.at) if message.HasField("at") else None,
     )
 
 

@@ -139,6 +139,21 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskProgress:
+    """What a handler told of itself with its heartbeats.
+
+    Attributes:
+        percent: From 0 to 100; None: not told.
+        message: For people; empty: not told.
+        at: When it was last new.
+    """
+
+    percent: float | None
+    message: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """A node reached in a run.
 
@@ -161,6 +176,7 @@ class Task:
         output: None: none, or larger than a `get` carries.
         handled: True when a failure edge took the failure.
         waits_for: The signal that a waiting task waits for; empty: none.
+        progress: What the handler of this attempt last told; None: nothing.
     """
 
     task_id: str
@@ -185,6 +201,7 @@ class Task:
     output: Json
     handled: bool
     waits_for: str
+    progress: TaskProgress | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

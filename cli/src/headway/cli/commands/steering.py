@@ -23,6 +23,8 @@ class Signal(Command):
     run_id: str
     signal_name: str
     payload: Json
+    id: str
+    ttl: timedelta | None
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
@@ -32,11 +34,15 @@ class Signal(Command):
         parser.add_argument(
             "--payload", type=json_value, metavar="JSON|@FILE|@-", help="JSON, a file, or standard input; else null"
         )
+        parser.add_argument("--id", default="", help="of the event: sent again with the same one, it counts once")
+        parser.add_argument(
+            "--ttl", type=duration, metavar="DURATION", help="how long it may wait to be taken; else for ever"
+        )
 
     async def run(self, session: Session) -> Exit:
         """Send it."""
         async with session.client() as client:
-            seq = await client.signal(self.run_id, self.signal_name, self.payload)
+            seq = await client.signal(self.run_id, self.signal_name, self.payload, id=self.id, ttl=self.ttl)
         if session.output.for_people:
             session.output.say(f"run {self.run_id} has received {self.signal_name} (event {seq})")
         else:

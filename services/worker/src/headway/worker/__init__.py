@@ -15,7 +15,8 @@ A handler takes `(input)` or `(input, context)`, both plain JSON values and a `C
 event loop; plain functions run in threads. What it returns becomes the task's output. What it raises fails the task:
 `Final` for good, everything else until the node's retry policy is spent.
 
-Handlers run at least once: after a lost lease the same task runs again, with the same `context.idempotency_key`.
+Handlers run at least once: after a lost lease the same task runs again, with the same `context.idempotency_key`, and
+with what it last gave to `context.heartbeat(checkpoint=…)` as `context.checkpoint`.
 """
 
 from headway.worker._builtin_python import PythonHandler
@@ -26,6 +27,7 @@ from headway.worker._errors import (
     Final,
     HandlerCancelled,
     HandlerRefused,
+    InvalidCheckpoint,
     InvalidOutput,
     NothingToServe,
     Retryable,
@@ -47,6 +49,7 @@ __all__ = [
     "run_worker",
     "WorkerSettings",
     "InvalidOutput",
+    "InvalidCheckpoint",
     "HandlerRefused",
     "DuplicateHandler",
     "NothingToServe",

@@ -5,8 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from headway.worker._errors import HandlerCancelled
+from headway.worker._outcomes import encode_checkpoint
+from headway.worker._pulse import Pulse
+
+MOST_PERCENT = 100
 
 _logger = logging.getLogger("headway.worker.handler")
 
@@ -21,9 +26,10 @@ class Lease:
         duration: How long a renewal lasts, in seconds.
         cancelled: True once the handler should stop, for whatever reason.
         lost: True once the attempt is not this worker's any more: nothing may be reported.
+        pulse: The handler's heartbeats, which renewals take along.
     """
 
-    __slots__ = ("cancelled", "deadline", "duration", "lost")
+    __slots__ = ("cancelled", "deadline", "duration", "lost", "pulse")
 
     def __init__(self, *, deadline: float, duration: float) -> None:
         """Start a lease that runs out at `deadline`."""
@@ -31,6 +37,7 @@ class Lease:
         self.duration = duration
         self.cancelled = False
         self.lost = False
+        self.pulse = Pulse()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +55,7 @@ class Context:
         try_number: Which try this is, from 1: failures so far plus one.
         idempotency_key: Stable over retries and lost leases of the same input: hand it to what must not act twice.
         traceparent: W3C traceparent of the handler's span (or of the lease, when tracing is off); empty: none.
+        checkpoint: What an earlier attempt with the same idempotency key gave to `heartbeat`; None: nothing.
     """
 
     run_id: str
@@ -61,6 +69,7 @@ class Context:
     idempotency_key: str
     traceparent: str
     lease: Lease = field(repr=False)
+    checkpoint: Any = None
 
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
@@ -82,6 +91,27 @@ class Context:
         if self.lease.cancelled:
             message = "the handler was told to stop"
             raise HandlerCancelled(message)
+
+    def heartbeat(self, *, percent: float | None = None, message: str | None = None, checkpoint: object = None) -> None:
+        """Give a sign of life. Cheap and never waits: the next renewal takes it along, every third of the lease.
+
+        A node with `timeout: {heartbeat: …}` needs one at least twice within that time, and one with `stall:` one that
+        is new. Call it from any thread.
+
+        Args:
+            percent: Of the work that is done, 0 to 100. None: as before.
+            message: What it is at, for people. None: as before.
+            checkpoint: JSON, at most 32 KiB, that the next attempt finds in `context.checkpoint`. None: as before.
+
+        Raises:
+            ValueError: The percent is none.
+            InvalidCheckpoint: The checkpoint is not JSON, or too large.
+        """
+        if percent is not None and not 0 <= percent <= MOST_PERCENT:
+            error = f"percent must be between 0 and {MOST_PERCENT}, not {percent}"
+            raise ValueError(error)
+        encoded = None if checkpoint is None else encode_checkpoint(checkpoint)
+        self.lease.pulse.beat(percent=percent, message=message, checkpoint=encoded)
 
     def lease_remaining(self) -> float:
         """Return for how many seconds from now the lease lasts unless it is renewed (it is, every third of it)."""

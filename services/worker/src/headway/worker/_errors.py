@@ -18,10 +18,12 @@ class TaskFailed(Exception):
         final: True when retrying cannot help.
         timed_out: True when the failure is a time-out: edges for `timeout` take it.
         trace: Stack trace to report instead of this exception's own, when the failure happened elsewhere.
+        after: Seconds to wait before the next try, instead of the retry policy's pause. None: that pause.
     """
 
     final: bool = False
     timed_out: bool = False
+    after: float | None = None
     trace: str = ""
 
     def __init__(self, message: str, *, type: str | None = None, details: Mapping[str, object] | None = None) -> None:  # noqa: A002  the word of the contract
@@ -43,6 +45,25 @@ class Retryable(TaskFailed):
 
     final = False
 
+    def __init__(
+        self,
+        message: str,
+        *,
+        type: str | None = None,  # noqa: A002  the word of the contract
+        details: Mapping[str, object] | None = None,
+        after: float | None = None,
+    ) -> None:
+        """Make the failure.
+
+        Args:
+            message: What went wrong, for people.
+            type: Name of the failure. Default: the name of the class.
+            details: JSON object of further facts.
+            after: Seconds to wait before the next try, should there be one, instead of the policy's pause.
+        """
+        super().__init__(message, type=type, details=details)
+        self.after = after
+
 
 class Final(TaskFailed):
     """The task failed, and retrying cannot help. The node's retry policy is not consulted."""
@@ -56,6 +77,10 @@ class HandlerCancelled(Exception):
 
 class InvalidOutput(Final):
     """The handler returned what cannot be stored as JSON."""
+
+
+class InvalidCheckpoint(Final):
+    """The handler gave a checkpoint that cannot be stored as JSON."""
 
 
 class HandlerRefused(TypeError):

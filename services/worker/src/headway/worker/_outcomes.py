@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import traceback
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from types import TracebackType
 
 import orjson
 
 from headway.api.tasks.v1 import tasks_pb2
-from headway.worker._errors import InvalidOutput, TaskFailed
+from headway.worker._errors import InvalidCheckpoint, InvalidOutput, TaskFailed
 
 OUTPUT_LIMIT = 1024 * 1024
 """Largest output, in bytes of JSON."""
@@ -21,6 +22,12 @@ TRACE_LIMIT = 16 * 1024
 """Longest trace and message, in bytes of UTF-8."""
 DETAILS_LIMIT = 16 * 1024
 """Largest details, in bytes of JSON."""
+
+LONGEST_PAUSE = 3_650 * 86_400.0
+"""Longest pause that a handler can ask for, in seconds."""
+
+CHECKPOINT_LIMIT = 32 * 1024
+"""Largest checkpoint, in bytes of JSON."""
 
 _MIN_INT64 = -(2**63)
 _MAX_INT64 = 2**63 - 1
@@ -47,6 +54,7 @@ def _failed(error: BaseException) -> tasks_pb2.Failed:
             details=error.details,
             final=error.final,
             timed_out=error.timed_out,
+            after=error.after,
         )
     return failure(type_name=type(error).__name__, message=_text_of(error), trace=format_trace(error))
 
@@ -59,6 +67,7 @@ def failure(
     details: Mapping[str, object] | None = None,
     final: bool = False,
     timed_out: bool = False,
+    after: float | None = None,
 ) -> tasks_pb2.Failed:
     """Return the report of a failure; texts are cut to their limits, details that do not fit are replaced by why."""
     return tasks_pb2.Failed(
@@ -68,6 +77,7 @@ def failure(
         trace=_clean(trace, keep_end=True),
         details=_encode_details(details or {}),
         final=final,
+        retry_after=None if after is None else timedelta(seconds=min(max(after, 0.0), LONGEST_PAUSE)),
     )
 
 
@@ -87,6 +97,22 @@ def encode_output(output: object) -> bytes:
     if len(encoded) > OUTPUT_LIMIT:
         message = f"the output has {len(encoded)} bytes as JSON; the limit is {OUTPUT_LIMIT}"
         raise InvalidOutput(message)
+    return encoded
+
+
+def encode_checkpoint(checkpoint: object) -> bytes:
+    """Return a checkpoint as JSON.
+
+    Raises:
+        InvalidCheckpoint: It is not JSON, or too large; the message names the place.
+    """
+    try:
+        encoded = _encode(checkpoint, place="checkpoint")
+    except InvalidOutput as fault:
+        raise InvalidCheckpoint(fault.message) from None
+    if len(encoded) > CHECKPOINT_LIMIT:
+        message = f"the checkpoint has {len(encoded)} bytes as JSON; the limit is {CHECKPOINT_LIMIT}"
+        raise InvalidCheckpoint(message)
     return encoded
 
 

@@ -163,15 +163,22 @@ class Renewals:
         self._wakes_at = -math.inf
 
     def _send(self, stub: tasks_pb2_grpc.TasksServiceStub, batch: list[Delivery]) -> None:
-        items = [tasks_pb2.RenewItem(task_id=delivery.task_id, attempt=delivery.attempt) for delivery in batch]
+        items: list[tasks_pb2.RenewItem] = []
+        told: list[int] = []
+        for delivery in batch:
+            beat, number = (None, 0) if delivery.lease is None else delivery.lease.pulse.untold()
+            items.append(tasks_pb2.RenewItem(task_id=delivery.task_id, attempt=delivery.attempt, beat=beat))
+            told.append(number)
         sent_at = time.monotonic()
         shortest = min(delivery.lease.duration for delivery in batch if delivery.lease is not None)
         timeout = max(_SHORTEST_CALL, shortest * _PART_OF_LEASE)
         # A future, not a plain call: while it is under way the thread goes on watching the clock.
         call = stub.Renew.future(tasks_pb2.RenewRequest(owner=self._owner, items=items), timeout=timeout)
-        call.add_done_callback(lambda done: self._answered(batch, sent_at, done))
+        call.add_done_callback(lambda done: self._answered(batch, told, sent_at, done))
 
-    def _answered(self, batch: list[Delivery], sent_at: float, call: grpc.Future[tasks_pb2.RenewResponse]) -> None:
+    def _answered(
+        self, batch: list[Delivery], told: list[int], sent_at: float, call: grpc.Future[tasks_pb2.RenewResponse]
+    ) -> None:
         try:
             response = call.result()
         except grpc.RpcError as error:
@@ -180,9 +187,9 @@ class Renewals:
             return
         except grpc.FutureCancelledError:
             return
-        for delivery, result in zip(batch, response.results, strict=False):
+        for delivery, number, result in zip(batch, told, response.results, strict=False):
             try:
-                self._apply(delivery, result, sent_at)
+                self._apply(delivery, result, number, sent_at)
             except Exception:
                 # Asked for no more: the lease runs out, and its handler is stopped then.
                 logger.exception("an answer to Renew cannot be taken", extra=delivery.facts())
@@ -201,7 +208,7 @@ class Renewals:
                 if delivery in self._due_at:
                     self._set_due(delivery, now + self._pauses.setdefault(delivery, Pauses()).next())
 
-    def _apply(self, delivery: Delivery, result: tasks_pb2.RenewResult, sent_at: float) -> None:
+    def _apply(self, delivery: Delivery, result: tasks_pb2.RenewResult, told: int, sent_at: float) -> None:
         lease = delivery.lease
         if lease is None:
             return
@@ -209,6 +216,7 @@ class Renewals:
             duration = seconds_of(result.lease)
             lease.duration = duration
             lease.deadline = sent_at + duration
+            lease.pulse.tell(told)
             with self._lock:
                 self._pauses.pop(delivery, None)
             self._again([delivery], at=sent_at + duration * _PART_OF_LEASE)

@@ -147,6 +147,7 @@ def _context(delivery: Delivery, grant: tasks_pb2.Grant, lease: Lease, tracepare
         idempotency_key=grant.idempotency_key,
         traceparent=traceparent,
         lease=lease,
+        checkpoint=orjson.loads(grant.checkpoint) if grant.checkpoint else None,
     )
 
 
@@ -156,6 +157,7 @@ def _report(delivery: Delivery, traceparent: str, outcome: Outcome) -> tasks_pb2
         item.succeeded.output = outcome
     elif isinstance(outcome, tasks_pb2.Failed):
         item.failed.CopyFrom(outcome)
+        item.checkpoint = b"" if delivery.lease is None else delivery.lease.pulse.untold_checkpoint()
     else:
         item.cancelled.CopyFrom(outcome)
     return item

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n headway/api/tasks/v1/tasks.proto\x12\x14headway.api.tasks.v1\x1a\x1egoogle/protobuf/duration.proto\"M\n\x0cLeaseRequest\x12\r\n\x05owner\x18\x01 \x01(\t\x12.\n\x05items\x18\x02 \x03(\x0b\x32\x1f.headway.api.tasks.v1.LeaseItem\"U\n\tLeaseItem\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x03\x12\x11\n\tgrant_key\x18\x03 \x01(\t\x12\x13\n\x0btraceparent\x18\x04 \x01(\t\"C\n\rLeaseResponse\x12\x32\n\x07results\x18\x01 \x03(\x0b\x32!.headway.api.tasks.v1.LeaseResult\"\x9c\x01\n\x0bLeaseResult\x12\x31\n\x06\x61nswer\x18\x01 \x01(\x0e\x32!.headway.api.tasks.v1.LeaseAnswer\x12*\n\x05grant\x18\x02 \x01(\x0b\x32\x1b.headway.api.tasks.v1.Grant\x12.\n\x07refusal\x18\x03 \x01(\x0b\x32\x1d.headway.api.tasks.v1.Refusal\"\xd6\x01\n\x05Grant\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07handler\x18\x02 \x01(\t\x12\r\n\x05input\x18\x03 \x01(\x0c\x12\x17\n\x0fidempotency_key\x18\x04 \x01(\t\x12\x13\n\x0btraceparent\x18\x05 \x01(\t\x12\x0e\n\x06run_id\x18\x06 \x01(\t\x12\x0c\n\x04path\x18\x07 \x01(\t\x12\x12\n\ntry_number\x18\x08 \x01(\x05\x12\x10\n\x08workflow\x18\t \x01(\t\x12\x11\n\tnamespace\x18\n \x01(\t\"M\n\x0cRenewRequest\x12\r\n\x05owner\x18\x01 \x01(\t\x12.\n\x05items\x18\x02 \x03(\x0b\x32\x1f.headway.api.tasks.v1.RenewItem\"-\n\tRenewItem\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x03\"C\n\rRenewResponse\x12\x32\n\x07results\x18\x01 \x03(\x0b\x32!.headway.api.tasks.v1.RenewResult\"\xaa\x01\n\x0bRenewResult\x12\x31\n\x06\x61nswer\x18\x01 \x01(\x0e\x32!.headway.api.tasks.v1.RenewAnswer\x12(\n\x05lease\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x63\x61ncel\x18\x03 \x01(\x08\x12.\n\x07refusal\x18\x04 \x01(\x0b\x32\x1d.headway.api.tasks.v1.Refusal\"r\n\rReportRequest\x12\r\n\x05owner\x18\x01 \x01(\t\x12/\n\x05items\x18\x02 \x03(\x0b\x32 .headway.api.tasks.v1.ReportItem\x12\x0e\n\x06queues\x18\x03 \x03(\t\x12\x11\n\tnamespace\x18\x04 \x01(\t\"\xb6\x02\n\nReportItem\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x03\x12\x34\n\tsucceeded\x18\x03 \x01(\x0b\x32\x1f.headway.api.tasks.v1.SucceededH\x00\x12.\n\x06\x66\x61iled\x18\x04 \x01(\x0b\x32\x1c.headway.api.tasks.v1.FailedH\x00\x12\x34\n\tcancelled\x18\x05 \x01(\x0b\x32\x1f.headway.api.tasks.v1.CancelledH\x00\x12\x32\n\x08released\x18\x06 \x01(\x0b\x32\x1e.headway.api.tasks.v1.ReleasedH\x00\x12\x13\n\x0btraceparent\x18\x07 \x01(\t\x12\x16\n\x0enext_grant_key\x18\x08 \x01(\tB\t\n\x07outcome\"\x1b\n\tSucceeded\x12\x0e\n\x06output\x18\x01 \x01(\x0c\"\x91\x01\n\x06\x46\x61iled\x12\x39\n\rfailure_class\x18\x01 \x01(\x0e\x32\".headway.api.tasks.v1.FailureClass\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\r\n\x05trace\x18\x04 \x01(\t\x12\x0f\n\x07\x64\x65tails\x18\x05 \x01(\x0c\x12\r\n\x05\x66inal\x18\x06 \x01(\x08\"\x0b\n\tCancelled\"\n\n\x08Released\"E\n\x0eReportResponse\x12\x33\n\x07results\x18\x01 \x03(\x0b\x32\".headway.api.tasks.v1.ReportResult\"\xa0\x01\n\x0cReportResult\x12\x32\n\x06\x61nswer\x18\x01 \x01(\x0e\x32\".headway.api.tasks.v1.ReportAnswer\x12.\n\x07refusal\x18\x02 \x01(\x0b\x32\x1d.headway.api.tasks.v1.Refusal\x12,\n\x04next\x18\x03 \x01(\x0b\x32\x1e.headway.api.tasks.v1.NextTask\"X\n\x08NextTask\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x03\x12*\n\x05grant\x18\x03 \x01(\x0b\x32\x1b.headway.api.tasks.v1.Grant\"\x9a\x01\n\x07Refusal\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12=\n\x08metadata\x18\x03 \x03(\x0b\x32+.headway.api.tasks.v1.Refusal.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*\xe7\x01\n\x0bLeaseAnswer\x12\x1c\n\x18LEASE_ANSWER_UNSPECIFIED\x10\x00\x12\x18\n\x14LEASE_ANSWER_GRANTED\x10\x01\x12\x15\n\x11LEASE_ANSWER_HELD\x10\x02\x12\x1e\n\x1aLEASE_ANSWER_STALE_ATTEMPT\x10\x03\x12\x1b\n\x17LEASE_ANSWER_RUN_CLOSED\x10\x04\x12\x1b\n\x17LEASE_ANSWER_RUN_PAUSED\x10\x05\x12\x15\n\x11LEASE_ANSWER_BUSY\x10\x06\x12\x18\n\x14LEASE_ANSWER_REFUSED\x10\x07*\xb0\x01\n\x0bRenewAnswer\x12\x1c\n\x18RENEW_ANSWER_UNSPECIFIED\x10\x00\x12\x18\n\x14RENEW_ANSWER_RENEWED\x10\x01\x12\x1b\n\x17RENEW_ANSWER_LEASE_LOST\x10\x02\x12\x1b\n\x17RENEW_ANSWER_RUN_CLOSED\x10\x03\x12\x15\n\x11RENEW_ANSWER_BUSY\x10\x04\x12\x18\n\x14RENEW_ANSWER_REFUSED\x10\x05*\x87\x01\n\x0c\x46\x61ilureClass\x12\x1d\n\x19\x46\x41ILURE_CLASS_UNSPECIFIED\x10\x00\x12\x19\n\x15\x46\x41ILURE_CLASS_TIMEOUT\x10\x01\x12\x1d\n\x19\x46\x41ILURE_CLASS_EXEC_FAILED\x10\x02\x12\x1e\n\x1a\x46\x41ILURE_CLASS_VERDICT_FAIL\x10\x03*\xde\x01\n\x0cReportAnswer\x12\x1d\n\x19REPORT_ANSWER_UNSPECIFIED\x10\x00\x12\x1b\n\x17REPORT_ANSWER_DUPLICATE\x10\x01\x12\x1c\n\x18REPORT_ANSWER_RUN_CLOSED\x10\x02\x12\x1f\n\x1bREPORT_ANSWER_STALE_ATTEMPT\x10\x03\x12\x1c\n\x18REPORT_ANSWER_LEASE_LOST\x10\x04\x12\x1a\n\x16REPORT_ANSWER_ACCEPTED\x10\x05\x12\x19\n\x15REPORT_ANSWER_REFUSED\x10\x06\x32\x87\x02\n\x0cTasksService\x12P\n\x05Lease\x12\".headway.api.tasks.v1.LeaseRequest\x1a#.headway.api.tasks.v1.LeaseResponse\x12P\n\x05Renew\x12\".headway.api.tasks.v1.RenewRequest\x1a#.headway.api.tasks.v1.RenewResponse\x12S\n\x06Report\x12#.headway.api.tasks.v1.ReportRequest\x1a$.headway.api.tasks.v1.ReportResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n headway/api/tasks/v1/tasks.proto\x12\x14headway.api.tasks.v1\x1a\x1egoogle/protobuf/duration.proto\"M\n\x0cLeaseRequest\x12\r\n\x05owner\x18\x01 \x01(\t\x12.\n\x05items\x18\x02 \x03(\x0b\x32\x1f.headway.api.tasks.v1.LeaseItem\"U\n\tLeaseItem\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x03\x12\x11\n\tgrant_key\x18\x03 \x01(\t\x12\x13\n\x0btraceparent\x18\x04 \x01(\t\"C\n\rLeaseResponse\x12\x32\n\x07results\x18\x01 \x03(\x0b\x32!.headway.api.tasks.v1.LeaseResult\"\x9c\x01\n\x0bLeaseResult\x12\x31\n\x06\x61nswer\x18\x01 \x01(\x0e\x32!.headway.api.tasks.v1.LeaseAnswer\x12*\n\x05grant\x18\x02 \x01(\x0b\x32\x1b.headway.api.tasks.v1.Grant\x12.\n\x07refusal\x18\x03 \x01(\x0b\x32\x1d.headway.api.tasks.v1.Refusal\"\xea\x01\n\x05Grant\x12(\n\x05lease\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07handler\x18\x02 \x01(\t\x12\r\n\x05input\x18\x03 \x01(\x0c\x12\x17\n\x0fidempotency_key\x18\x04 \x01(\t\x12\x13\n\x0btraceparent\x18\x05 \x01(\t\x12\x0e\n\x06run_id\x18\x06 \x01(\t\x12\x0c\n\x04path\x18\x07 \x01(\t\x12\x12\n\ntry_number\x18\x08 \x01(\x05\x12\x10\n\x08workflow\x18\t \x01(\t\x12\x11\n\tnamespace\x18\n \x01(\t\x12\x12\n\ncheckpoint\x18\x0b \x01(\x0c\"M\n\x0cRenewRequest\x12\r\n\x05owner\x18\x01 \x01(\t\x12.\n\x05items\x18\x02 \x03(\x0b\x32\x1f.headway.api.tasks.v1.RenewItem\"W\n\tRenewItem\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x03\x12(\n\x04\x62\x65\x61t\x18\x03 \x01(\x0b\x32\x1a.headway.api.tasks.v1.Beat\"\xb7\x01\n\x04\x42\x65\x61t\x12&\n\x03\x61ge\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0cprogress_age\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x07percent\x18\x03 \x01(\x02H\x00\x88\x01\x01\x12\x14\n\x07message\x18\x04 \x01(\tH\x01\x88\x01\x01\x12\x12\n\ncheckpoint\x18\x05 \x01(\x0c\x42\n\n\x08_percentB\n\n\x08_message\"C\n\rRenewResponse\x12\x32\n\x07results\x18\x01 \x03(\x0b\x32!.headway.api.tasks.v1.RenewResult\"\xaa\x01\n\x0bRenewResult\x12\x31\n\x06\x61nswer\x18\x01 \x01(\x0e\x32!.headway.api.tasks.v1.RenewAnswer\x12(\n\x05lease\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x63\x61ncel\x18\x03 \x01(\x08\x12.\n\x07refusal\x18\x04 \x01(\x0b\x32\x1d.headway.api.tasks.v1.Refusal\"r\n\rReportRequest\x12\r\n\x05owner\x18\x01 \x01(\t\x12/\n\x05items\x18\x02 \x03(\x0b\x32 .headway.api.tasks.v1.ReportItem\x12\x0e\n\x06queues\x18\x03 \x03(\t\x12\x11\n\tnamespace\x18\x04 \x01(\t\"\xca\x02\n\nReportItem\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x03\x12\x34\n\tsucceeded\x18\x03 \x01(\x0b\x32\x1f.headway.api.tasks.v1.SucceededH\x00\x12.\n\x06\x66\x61iled\x18\x04 \x01(\x0b\x32\x1c.headway.api.tasks.v1.FailedH\x00\x12\x34\n\tcancelled\x18\x05 \x01(\x0b\x32\x1f.headway.api.tasks.v1.CancelledH\x00\x12\x32\n\x08released\x18\x06 \x01(\x0b\x32\x1e.headway.api.tasks.v1.ReleasedH\x00\x12\x13\n\x0btraceparent\x18\x07 \x01(\t\x12\x16\n\x0enext_grant_key\x18\x08 \x01(\t\x12\x12\n\ncheckpoint\x18\t \x01(\x0c\x42\t\n\x07outcome\"\x1b\n\tSucceeded\x12\x0e\n\x06output\x18\x01 \x01(\x0c\"\xc1\x01\n\x06\x46\x61iled\x12\x39\n\rfailure_class\x18\x01 \x01(\x0e\x32\".headway.api.tasks.v1.FailureClass\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\r\n\x05trace\x18\x04 \x01(\t\x12\x0f\n\x07\x64\x65tails\x18\x05 \x01(\x0c\x12\r\n\x05\x66inal\x18\x06 \x01(\x08\x12.\n\x0bretry_after\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x0b\n\tCancelled\"\n\n\x08Released\"E\n\x0eReportResponse\x12\x33\n\x07results\x18\x01 \x03(\x0b\x32\".headway.api.tasks.v1.ReportResult\"\xa0\x01\n\x0cReportResult\x12\x32\n\x06\x61nswer\x18\x01 \x01(\x0e\x32\".headway.api.tasks.v1.ReportAnswer\x12.\n\x07refusal\x18\x02 \x01(\x0b\x32\x1d.headway.api.tasks.v1.Refusal\x12,\n\x04next\x18\x03 \x01(\x0b\x32\x1e.headway.api.tasks.v1.NextTask\"X\n\x08NextTask\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x03\x12*\n\x05grant\x18\x03 \x01(\x0b\x32\x1b.headway.api.tasks.v1.Grant\"\x9a\x01\n\x07Refusal\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12=\n\x08metadata\x18\x03 \x03(\x0b\x32+.headway.api.tasks.v1.Refusal.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*\xe7\x01\n\x0bLeaseAnswer\x12\x1c\n\x18LEASE_ANSWER_UNSPECIFIED\x10\x00\x12\x18\n\x14LEASE_ANSWER_GRANTED\x10\x01\x12\x15\n\x11LEASE_ANSWER_HELD\x10\x02\x12\x1e\n\x1aLEASE_ANSWER_STALE_ATTEMPT\x10\x03\x12\x1b\n\x17LEASE_ANSWER_RUN_CLOSED\x10\x04\x12\x1b\n\x17LEASE_ANSWER_RUN_PAUSED\x10\x05\x12\x15\n\x11LEASE_ANSWER_BUSY\x10\x06\x12\x18\n\x14LEASE_ANSWER_REFUSED\x10\x07*\xb0\x01\n\x0bRenewAnswer\x12\x1c\n\x18RENEW_ANSWER_UNSPECIFIED\x10\x00\x12\x18\n\x14RENEW_ANSWER_RENEWED\x10\x01\x12\x1b\n\x17RENEW_ANSWER_LEASE_LOST\x10\x02\x12\x1b\n\x17RENEW_ANSWER_RUN_CLOSED\x10\x03\x12\x15\n\x11RENEW_ANSWER_BUSY\x10\x04\x12\x18\n\x14RENEW_ANSWER_REFUSED\x10\x05*\x87\x01\n\x0c\x46\x61ilureClass\x12\x1d\n\x19\x46\x41ILURE_CLASS_UNSPECIFIED\x10\x00\x12\x19\n\x15\x46\x41ILURE_CLASS_TIMEOUT\x10\x01\x12\x1d\n\x19\x46\x41ILURE_CLASS_EXEC_FAILED\x10\x02\x12\x1e\n\x1a\x46\x41ILURE_CLASS_VERDICT_FAIL\x10\x03*\xde\x01\n\x0cReportAnswer\x12\x1d\n\x19REPORT_ANSWER_UNSPECIFIED\x10\x00\x12\x1b\n\x17REPORT_ANSWER_DUPLICATE\x10\x01\x12\x1c\n\x18REPORT_ANSWER_RUN_CLOSED\x10\x02\x12\x1f\n\x1bREPORT_ANSWER_STALE_ATTEMPT\x10\x03\x12\x1c\n\x18REPORT_ANSWER_LEASE_LOST\x10\x04\x12\x1a\n\x16REPORT_ANSWER_ACCEPTED\x10\x05\x12\x19\n\x15REPORT_ANSWER_REFUSED\x10\x06\x32\x87\x02\n\x0cTasksService\x12P\n\x05Lease\x12\".headway.api.tasks.v1.LeaseRequest\x1a#.headway.api.tasks.v1.LeaseResponse\x12P\n\x05Renew\x12\".headway.api.tasks.v1.RenewRequest\x1a#.headway.api.tasks.v1.RenewResponse\x12S\n\x06Report\x12#.headway.api.tasks.v1.ReportRequest\x1a$.headway.api.tasks.v1.ReportResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,14 +34,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_REFUSAL_METADATAENTRY']._loaded_options = None
   _globals['_REFUSAL_METADATAENTRY']._serialized_options = b'8\001'
-  _globals['_LEASEANSWER']._serialized_start=2182
-  _globals['_LEASEANSWER']._serialized_end=2413
-  _globals['_RENEWANSWER']._serialized_start=2416
-  _globals['_RENEWANSWER']._serialized_end=2592
-  _globals['_FAILURECLASS']._serialized_start=2595
-  _globals['_FAILURECLASS']._serialized_end=2730
-  _globals['_REPORTANSWER']._serialized_start=2733
-  _globals['_REPORTANSWER']._serialized_end=2955
+  _globals['_LEASEANSWER']._serialized_start=2498
+  _globals['_LEASEANSWER']._serialized_end=2729
+  _globals['_RENEWANSWER']._serialized_start=2732
+  _globals['_RENEWANSWER']._serialized_end=2908
+  _globals['_FAILURECLASS']._serialized_start=2911
+  _globals['_FAILURECLASS']._serialized_end=3046
+  _globals['_REPORTANSWER']._serialized_start=3049
+  _globals['_REPORTANSWER']._serialized_end=3271
   _globals['_LEASEREQUEST']._serialized_start=90
   _globals['_LEASEREQUEST']._serialized_end=167
   _globals['_LEASEITEM']._serialized_start=169
@@ -51,37 +51,39 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LEASERESULT']._serialized_start=326
   _globals['_LEASERESULT']._serialized_end=482
   _globals['_GRANT']._serialized_start=485
-  _globals['_GRANT']._serialized_end=699
-  _globals['_RENEWREQUEST']._serialized_start=701
-  _globals['_RENEWREQUEST']._serialized_end=778
-  _globals['_RENEWITEM']._serialized_start=780
-  _globals['_RENEWITEM']._serialized_end=825
-  _globals['_RENEWRESPONSE']._serialized_start=827
-  _globals['_RENEWRESPONSE']._serialized_end=894
-  _globals['_RENEWRESULT']._serialized_start=897
-  _globals['_RENEWRESULT']._serialized_end=1067
-  _globals['_REPORTREQUEST']._serialized_start=1069
-  _globals['_REPORTREQUEST']._serialized_end=1183
-  _globals['_REPORTITEM']._serialized_start=1186
-  _globals['_REPORTITEM']._serialized_end=1496
-  _globals['_SUCCEEDED']._serialized_start=1498
-  _globals['_SUCCEEDED']._serialized_end=1525
-  _globals['_FAILED']._serialized_start=1528
-  _globals['_FAILED']._serialized_end=1673
-  _globals['_CANCELLED']._serialized_start=1675
-  _globals['_CANCELLED']._serialized_end=1686
-  _globals['_RELEASED']._serialized_start=1688
-  _globals['_RELEASED']._serialized_end=1698
-  _globals['_REPORTRESPONSE']._serialized_start=1700
-  _globals['_REPORTRESPONSE']._serialized_end=1769
-  _globals['_REPORTRESULT']._serialized_start=1772
-  _globals['_REPORTRESULT']._serialized_end=1932
-  _globals['_NEXTTASK']._serialized_start=1934
-  _globals['_NEXTTASK']._serialized_end=2022
-  _globals['_REFUSAL']._serialized_start=2025
-  _globals['_REFUSAL']._serialized_end=2179
-  _globals['_REFUSAL_METADATAENTRY']._serialized_start=2132
-  _globals['_REFUSAL_METADATAENTRY']._serialized_end=2179
-  _globals['_TASKSSERVICE']._serialized_start=2958
-  _globals['_TASKSSERVICE']._serialized_end=3221
+  _globals['_GRANT']._serialized_end=719
+  _globals['_RENEWREQUEST']._serialized_start=721
+  _globals['_RENEWREQUEST']._serialized_end=798
+  _globals['_RENEWITEM']._serialized_start=800
+  _globals['_RENEWITEM']._serialized_end=887
+  _globals['_BEAT']._serialized_start=890
+  _globals['_BEAT']._serialized_end=1073
+  _globals['_RENEWRESPONSE']._serialized_start=1075
+  _globals['_RENEWRESPONSE']._serialized_end=1142
+  _globals['_RENEWRESULT']._serialized_start=1145
+  _globals['_RENEWRESULT']._serialized_end=1315
+  _globals['_REPORTREQUEST']._serialized_start=1317
+  _globals['_REPORTREQUEST']._serialized_end=1431
+  _globals['_REPORTITEM']._serialized_start=1434
+  _globals['_REPORTITEM']._serialized_end=1764
+  _globals['_SUCCEEDED']._serialized_start=1766
+  _globals['_SUCCEEDED']._serialized_end=1793
+  _globals['_FAILED']._serialized_start=1796
+  _globals['_FAILED']._serialized_end=1989
+  _globals['_CANCELLED']._serialized_start=1991
+  _globals['_CANCELLED']._serialized_end=2002
+  _globals['_RELEASED']._serialized_start=2004
+  _globals['_RELEASED']._serialized_end=2014
+  _globals['_REPORTRESPONSE']._serialized_start=2016
+  _globals['_REPORTRESPONSE']._serialized_end=2085
+  _globals['_REPORTRESULT']._serialized_start=2088
+  _globals['_REPORTRESULT']._serialized_end=2248
+  _globals['_NEXTTASK']._serialized_start=2250
+  _globals['_NEXTTASK']._serialized_end=2338
+  _globals['_REFUSAL']._serialized_start=2341
+  _globals['_REFUSAL']._serialized_end=2495
+  _globals['_REFUSAL_METADATAENTRY']._serialized_start=2448
+  _globals['_REFUSAL_METADATAENTRY']._serialized_end=2495
+  _globals['_TASKSSERVICE']._serialized_start=3274
+  _globals['_TASKSSERVICE']._serialized_end=3537
 # @@protoc_insertion_point(module_scope)

@@ -109,7 +109,7 @@ class LeaseResult(_message.Message):
     def __init__(self, answer: _Optional[_Union[LeaseAnswer, str]] = ..., grant: _Optional[_Union[Grant, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...
 
 class Grant(_message.Message):
-    __slots__ = ("lease", "handler", "input", "idempotency_key", "traceparent", "run_id", "path", "try_number", "workflow", "namespace")
+    __slots__ = ("lease", "handler", "input", "idempotency_key", "traceparent", "run_id", "path", "try_number", "workflow", "namespace", "checkpoint")
     LEASE_FIELD_NUMBER: _ClassVar[int]
     HANDLER_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -120,6 +120,7 @@ class Grant(_message.Message):
     TRY_NUMBER_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     lease: _duration_pb2.Duration
     handler: str
     input: bytes
@@ -130,7 +131,8 @@ class Grant(_message.Message):
     try_number: int
     workflow: str
     namespace: str
-    def __init__(self, lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., handler: _Optional[str] = ..., input: _Optional[bytes] = ..., idempotency_key: _Optional[str] = ..., traceparent: _Optional[str] = ..., run_id: _Optional[str] = ..., path: _Optional[str] = ..., try_number: _Optional[int] = ..., workflow: _Optional[str] = ..., namespace: _Optional[str] = ...) -> None: ...
+    checkpoint: bytes
+    def __init__(self, lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., handler: _Optional[str] = ..., input: _Optional[bytes] = ..., idempotency_key: _Optional[str] = ..., traceparent: _Optional[str] = ..., run_id: _Optional[str] = ..., path: _Optional[str] = ..., try_number: _Optional[int] = ..., workflow: _Optional[str] = ..., namespace: _Optional[str] = ..., checkpoint: _Optional[bytes] = ...) -> None: ...
 
 class RenewRequest(_message.Message):
     __slots__ = ("owner", "items")
@@ -141,12 +143,28 @@ class RenewRequest(_message.Message):
     def __init__(self, owner: _Optional[str] = ..., items: _Optional[_Iterable[_Union[RenewItem, _Mapping]]] = ...) -> None: ...
 
 class RenewItem(_message.Message):
-    __slots__ = ("task_id", "attempt")
+    __slots__ = ("task_id", "attempt", "beat")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    BEAT_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     attempt: int
-    def __init__(self, task_id: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
+    beat: Beat
+    def __init__(self, task_id: _Optional[str] = ..., attempt: _Optional[int] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ...) -> None: ...
+
+class Beat(_message.Message):
+    __slots__ = ("age", "progress_age", "percent", "message", "checkpoint")
+    AGE_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_AGE_FIELD_NUMBER: _ClassVar[int]
+    PERCENT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    age: _duration_pb2.Duration
+    progress_age: _duration_pb2.Duration
+    percent: float
+    message: str
+    checkpoint: bytes
+    def __init__(self, age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., progress_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., percent: _Optional[float] = ..., message: _Optional[str] = ..., checkpoint: _Optional[bytes] = ...) -> None: ...
 
 class RenewResponse(_message.Message):
     __slots__ = ("results",)
@@ -179,7 +197,7 @@ class ReportRequest(_message.Message):
     def __init__(self, owner: _Optional[str] = ..., items: _Optional[_Iterable[_Union[ReportItem, _Mapping]]] = ..., queues: _Optional[_Iterable[str]] = ..., namespace: _Optional[str] = ...) -> None: ...
 
 class ReportItem(_message.Message):
-    __slots__ = ("task_id", "attempt", "succeeded", "failed", "cancelled", "released", "traceparent", "next_grant_key")
+    __slots__ = ("task_id", "attempt", "succeeded", "failed", "cancelled", "released", "traceparent", "next_grant_key", "checkpoint")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     SUCCEEDED_FIELD_NUMBER: _ClassVar[int]
@@ -188,6 +206,7 @@ class ReportItem(_message.Message):
     RELEASED_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     NEXT_GRANT_KEY_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     attempt: int
     succeeded: Succeeded
@@ -196,7 +215,8 @@ class ReportItem(_message.Message):
     released: Released
     traceparent: str
     next_grant_key: str
-    def __init__(self, task_id: _Optional[str] = ..., attempt: _Optional[int] = ..., succeeded: _Optional[_Union[Succeeded, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., cancelled: _Optional[_Union[Cancelled, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., traceparent: _Optional[str] = ..., next_grant_key: _Optional[str] = ...) -> None: ...
+    checkpoint: bytes
+    def __init__(self, task_id: _Optional[str] = ..., attempt: _Optional[int] = ..., succeeded: _Optional[_Union[Succeeded, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., cancelled: _Optional[_Union[Cancelled, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., traceparent: _Optional[str] = ..., next_grant_key: _Optional[str] = ..., checkpoint: _Optional[bytes] = ...) -> None: ...
 
 class Succeeded(_message.Message):
     __slots__ = ("output",)
@@ -205,20 +225,22 @@ class Succeeded(_message.Message):
     def __init__(self, output: _Optional[bytes] = ...) -> None: ...
 
 class Failed(_message.Message):
-    __slots__ = ("failure_class", "type", "message", "trace", "details", "final")
+    __slots__ = ("failure_class", "type", "message", "trace", "details", "final", "retry_after")
     FAILURE_CLASS_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
     DETAILS_FIELD_NUMBER: _ClassVar[int]
     FINAL_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_FIELD_NUMBER: _ClassVar[int]
     failure_class: FailureClass
     type: str
     message: str
     trace: str
     details: bytes
     final: bool
-    def __init__(self, failure_class: _Optional[_Union[FailureClass, str]] = ..., type: _Optional[str] = ..., message: _Optional[str] = ..., trace: _Optional[str] = ..., details: _Optional[bytes] = ..., final: _Optional[bool] = ...) -> None: ...
+    retry_after: _duration_pb2.Duration
+    def __init__(self, failure_class: _Optional[_Union[FailureClass, str]] = ..., type: _Optional[str] = ..., message: _Optional[str] = ..., trace: _Optional[str] = ..., details: _Optional[bytes] = ..., final: _Optional[bool] = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Cancelled(_message.Message):
     __slots__ = ()

@@ -221,14 +221,16 @@ class BufferSignal(Order, frozen=True, gc=False, tag=25):
 
     name: str
     payload: Document
+    expires_at: datetime | None = None
 
 
 class TakeSignal(Order, frozen=True, gc=False, tag=26):
-    """A wait consumes a signal."""
+    """A wait consumes a signal; one that it took in an attempt before, perhaps again."""
 
     seq: int
     path: str
     name: str
+    attempt: int = 1
 
 
 Action: TypeAlias = (

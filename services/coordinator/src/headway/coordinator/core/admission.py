@@ -1,7 +1,7 @@
 """Which events and requests apply, judged by the rows under their lock. Nothing here changes anything."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from msgspec import Struct
 from headway.coordinator.core.events import LeaseExpired, TimerFired
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.rows import AttemptRow, RunRow, TaskRow
+from headway.coordinator.core.state import Draft
 
 
 class Answer(StrEnum):
@@ -120,6 +121,41 @@ def timer_applies(run: RunRow, task: TaskRow | None, event: TimerFired) -> bool:
     return task is not None and _TASK_TIMERS[event.kind](task, event.attempt)
 
 
+SILENCES = frozenset({"heartbeat_timeout", "stall_timeout"})
+_REAPERS_TURN = timedelta(seconds=1)  # a lease that has run out is lost, not silent: its reaper is near
+_LONGEST_LOOK = timedelta(minutes=1)  # between two looks at a task that still waits for its worker
+
+
+def look_again_at(draft: Draft, task: TaskRow, event: TimerFired) -> datetime | None:
+    """When a timer that applies is to come again, for its time has not come yet; None: it has.
+
+    Only time-outs of silence can come too early: neither leases nor heartbeats move them.
+
+    Args:
+        draft: of the run.
+        task: whose timer it is.
+        event: the timer that came due.
+
+    Raises:
+        Missing: the handler's signs of life were not loaded.
+    """
+    timeouts = draft.state.graph.node(event.path).timeouts
+    limit_ms = {"heartbeat_timeout": timeouts.heartbeat_ms, "stall_timeout": timeouts.stall_ms}.get(event.kind)
+    if limit_ms is None:
+        return None
+    limit, beat = timedelta(milliseconds=limit_ms), draft.beat(event.path)
+    if task.state is not TaskState.RUNNING or task.lease_expires_at is None:
+        waited = event.at - (task.ready_at or event.at)
+        return event.at + max(limit, min(waited, _LONGEST_LOOK))
+    told = None
+    if beat is not None and beat.attempt == task.attempt:
+        told = beat.beat_at if event.kind == "heartbeat_timeout" else beat.progress_at
+    since = max(instant for instant in (task.leased_at, told) if instant is not None)
+    if since + limit > event.at:
+        return since + limit
+    return event.at + _REAPERS_TURN if task.lease_expires_at <= event.at else None
+
+
 def earliest(*instants: datetime | None) -> datetime | None:
     """The earliest of those that are set."""
     given = [instant for instant in instants if instant is not None]
@@ -130,6 +166,7 @@ def _in_state(state: TaskState) -> Callable[[TaskRow, int], bool]:
     return lambda task, attempt: task.state is state and task.attempt == attempt
 
 
+_MAY_BE_SILENT = (TaskState.READY, TaskState.RUNNING)
 _RUN_TIMERS: Mapping[str, Callable[[RunRow], bool]] = {
     "run_deadline": lambda run: not run.expired,
     "cancel_grace": lambda run: run.is_stopping,
@@ -139,5 +176,6 @@ _TASK_TIMERS: Mapping[str, Callable[[TaskRow, int], bool]] = {
     "event_timeout": _in_state(TaskState.WAITING),
     "retry": _in_state(TaskState.RETRYING),
     "queue_timeout": _in_state(TaskState.READY),
+    **dict.fromkeys(SILENCES, lambda task, attempt: task.attempt == attempt and task.state in _MAY_BE_SILENT),
     "total_timeout": lambda task, _attempt: task.is_open,
 }

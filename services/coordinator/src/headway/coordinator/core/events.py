@@ -61,13 +61,19 @@ class NodeCompleted(Event, frozen=True):
 
 
 class NodeFailed(Event, frozen=True):
-    """The holder reported that the handler failed. `final`: retrying cannot help."""
+    """The holder reported that the handler failed.
+
+    Attributes:
+        final: retrying cannot help.
+        retry_after_ms: the pause that the handler asks for instead of the policy's.
+    """
 
     path: str
     attempt: int
     owner: str
     failure: Failure
     final: bool = False
+    retry_after_ms: int | None = None
 
 
 class NodeCancelled(Event, frozen=True):
@@ -102,10 +108,11 @@ class TimerFired(Event, frozen=True):
 
 
 class SignalReceived(Event, frozen=True):
-    """Somebody signalled the run."""
+    """Somebody signalled the run. `ttl_ms`: how long the signal may wait for somebody to take it; None: for ever."""
 
     name: str
     payload: Document
+    ttl_ms: int | None = None
 
 
 class RunCancelled(Event, frozen=True):

@@ -12,11 +12,12 @@ class Graph:
         slot: by edge index, its place among the incoming edges of its target.
         gathers: nodes with several incoming edges: their tokens are kept in rows.
         waits: by signal name, the nodes that wait for it.
+        has_computed_waits: some node waits for a signal whose name an expression yields.
         tolerant: nodes whose failure, when no failure edge takes it, only counts once a join any or need can no longer
             fire: every way on from them ends in such a join.
     """
 
-    __slots__ = ("gathers", "incoming", "outgoing", "plan", "slot", "starts", "tolerant", "waits")
+    __slots__ = ("gathers", "has_computed_waits", "incoming", "outgoing", "plan", "slot", "starts", "tolerant", "waits")
 
     def __init__(self, plan: Plan) -> None:
         """Index the plan."""
@@ -33,9 +34,10 @@ class Graph:
         self.gathers = frozenset(node for node, into in self.incoming.items() if len(into) > 1)
         waits: dict[str, list[str]] = {}
         for node in plan.nodes.values():
-            if node.type is NodeType.WAIT_FOR_EVENT:
+            if node.type is NodeType.WAIT_FOR_EVENT and node.event:
                 waits.setdefault(node.event, []).append(node.id)
         self.waits: Mapping[str, tuple[str, ...]] = {name: tuple(ids) for name, ids in waits.items()}
+        self.has_computed_waits = any(node.event_name is not None for node in plan.nodes.values())
         self.tolerant = self._find_tolerant()
 
     def node(self, path: str) -> Node:

@@ -128,19 +128,52 @@ class Array:
 Template: TypeAlias = Literal | Reference | Computed | Text | Object | Array
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """When a failed attempt is tried again.
+class Backoff(StrEnum):
+    """How the pauses between attempts grow."""
 
-    The n-th failure is followed by a pause of min(initial * factor ** (n - 1), max), of which a random share of up to
-    `jitter` is taken off.
+    EXPONENTIAL = "exponential"
+    LINEAR = "linear"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tries:
+    """How often, and after which pauses, a failed attempt is tried again.
+
+    The n-th failure is followed by a pause of min(initial * factor ** (n - 1), max); linear: min(initial * n, max);
+    fixed: initial. A random share of up to `jitter` is taken off.
     """
 
     max_attempts: int = 1
+    backoff: Backoff = Backoff.EXPONENTIAL
     initial_ms: int = 1_000
     factor: float = 2.0
     max_ms: int = 60_000
     jitter: float = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRule(Tries):
+    """What holds for some failures: it counts them, and them alone.
+
+    Attributes:
+        errors: failure classes or error types.
+    """
+
+    errors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy(Tries):
+    """When a failed attempt is tried again: by the first rule that names its failure, else by the policy's own tries.
+
+    Attributes:
+        budget_ms: no attempt begins later than this after the first one began; None: no such limit.
+        max_losses: lost leases, counted apart.
+    """
+
+    rules: tuple[RetryRule, ...] = ()
+    budget_ms: int | None = None
     max_losses: int = 10
 
 
@@ -152,11 +185,15 @@ class TimeOuts:
         attempt_ms: one attempt, from its lease.
         queue_ms: waiting for a worker, per attempt, from its becoming ready.
         total_ms: everything, from its first becoming ready or waiting.
+        heartbeat_ms: silence of a handler that runs: from its lease, or its latest heartbeat.
+        stall_ms: no progress of a handler that runs: from its lease, or the latest heartbeat that told of some.
     """
 
     attempt_ms: int | None = None
     queue_ms: int | None = None
     total_ms: int | None = None
+    heartbeat_ms: int | None = None
+    stall_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,13 +234,20 @@ class Node:
         handler: call: as written; http: "headway.http"; python: "headway.python".
         lease_ms: how long a lease of it lasts.
         optional: its failure never makes the run fail.
+        output_schema: JSON Schema of its output; None: anything.
         cases, default_edge: switch. No default edge: no case holds, nothing is live.
         need: join: live tokens it needs; None: "all" (one live token, once every edge has one).
         values: set: variable name to value.
         outcome: finish: "succeeded" or "failed".
         output: finish: the run's output. message: finish with outcome failed: why.
-        wait_ms, until: wait: one of the two. `until` yields RFC 3339 text with an offset.
-        event: wait_for_event: the signal's name. Its time-out is timeouts.total_ms.
+        wait_ms, wait, until: wait: one of the three. `wait` yields a duration as the language spells it, `until` RFC
+            3339 text with an offset, or without one and the name of a zone behind it.
+        zone: wait: yields the name of the zone of an `until` that has none.
+        event: wait_for_event: the signal's name; empty: `event_name` yields it. Its time-out is timeouts.total_ms.
+        filter: wait_for_event: a condition on `payload`; None: any fits.
+        payload_schema: wait_for_event: JSON Schema of the payload; None: anything fits.
+        count: wait_for_event: how many signals it takes; its output is then the list of them. None: one, as it is.
+        reuse: wait_for_event: when it is run again, what it took before is good enough.
     """
 
     id: str
@@ -215,6 +259,7 @@ class Node:
     retry: RetryPolicy = RetryPolicy()
     timeouts: TimeOuts = TimeOuts()
     optional: bool = False
+    output_schema: Json = None
     cases: tuple[Case, ...] = ()
     default_edge: int | None = None
     need: int | None = None
@@ -223,8 +268,15 @@ class Node:
     output: Template | None = None
     message: Template | None = None
     wait_ms: int | None = None
+    wait: Template | None = None
     until: Template | None = None
+    zone: Template | None = None
     event: str = ""
+    event_name: Template | None = None
+    filter: Expression | None = None
+    payload_schema: Json = None
+    count: int | None = None
+    reuse: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +286,8 @@ class Plan:
     Attributes:
         nodes: by id, in written order.
         edges: in index order.
-        input_schema: JSON Schema of the run's input; None: anything.
+        input_schema, output_schema: JSON Schema of the run's input, and of its output when it succeeds; None: anything.
+        variables: JSON Schemas by variable; None: any variable may be set to anything.
         deadline_ms: of the run, from its start (or reopening).
         outgoing, incoming: edge indexes per node, in index order. A node without incoming edges is a start.
     """
@@ -243,6 +296,8 @@ class Plan:
     nodes: Mapping[str, Node]
     edges: tuple[Edge, ...]
     input_schema: Json = None
+    output_schema: Json = None
+    variables: Mapping[str, Json] | None = None
     deadline_ms: int | None = None
     on_failure: OnFailure = OnFailure.STOP
     outgoing: Mapping[str, tuple[int, ...]]

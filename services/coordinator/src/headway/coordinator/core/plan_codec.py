@@ -6,11 +6,12 @@ templates. This module decides nothing and reads no YAML.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 from headway.coordinator.core.plan import (
     FORMAT,
     Array,
+    Backoff,
     Case,
     Computed,
     Edge,
@@ -26,14 +27,25 @@ from headway.coordinator.core.plan import (
     Plan,
     Reference,
     RetryPolicy,
+    RetryRule,
     Template,
     Text,
     TimeOuts,
+    Tries,
     VariablePath,
 )
 
 S = TypeVar("S")
 T = TypeVar("T")
+
+
+class _TriesFields(TypedDict):
+    max_attempts: int
+    backoff: Backoff
+    initial_ms: int
+    factor: float
+    max_ms: int
+    jitter: float
 
 
 class PlanUnreadable(ValueError):
@@ -50,6 +62,8 @@ def encode_plan(plan: Plan) -> dict[str, Json]:
         "nodes": [_encode_node(node) for node in plan.nodes.values()],
         "edges": [_encode_edge(edge) for edge in plan.edges],
         "input_schema": plan.input_schema,
+        "output_schema": plan.output_schema,
+        "variables": None if plan.variables is None else dict(plan.variables),
         "deadline_ms": plan.deadline_ms,
         "on_failure": plan.on_failure.value,
         "outgoing": {node: list[Json](edges) for node, edges in plan.outgoing.items()},
@@ -73,6 +87,8 @@ def decode_plan(data: Mapping[str, Json]) -> Plan:
             nodes={node.id: node for node in nodes},
             edges=tuple(_decode_edge(_entries(edge)) for edge in _items(data["edges"])),
             input_schema=data["input_schema"],
+            output_schema=data["output_schema"],
+            variables=_optional(data["variables"], _entries),
             deadline_ms=_optional(data["deadline_ms"], _integer),
             on_failure=OnFailure(data["on_failure"]),
             outgoing=_decode_indexes(data["outgoing"]),
@@ -188,6 +204,7 @@ def _node_fields(node: Node) -> dict[str, Json]:
         "retry": _encode_retry(node.retry),
         "timeouts": _encode_timeouts(node.timeouts),
         "optional": node.optional,
+        "output_schema": node.output_schema,
         "cases": [{"when": _encode_expression(case.when), "edge": case.edge} for case in node.cases],
         "default_edge": node.default_edge,
         "need": node.need,
@@ -196,8 +213,15 @@ def _node_fields(node: Node) -> dict[str, Json]:
         "output": _optional(node.output, encode_template),
         "message": _optional(node.message, encode_template),
         "wait_ms": node.wait_ms,
+        "wait": _optional(node.wait, encode_template),
         "until": _optional(node.until, encode_template),
+        "zone": _optional(node.zone, encode_template),
         "event": node.event,
+        "event_name": _optional(node.event_name, encode_template),
+        "filter": _optional(node.filter, _encode_expression),
+        "payload_schema": node.payload_schema,
+        "count": node.count,
+        "reuse": node.reuse,
     }
 
 
@@ -213,6 +237,7 @@ def _decode_node(data: dict[str, Json]) -> Node:
         retry=_decode_retry(_entries(entries["retry"])),
         timeouts=_decode_timeouts(_entries(entries["timeouts"])),
         optional=entries["optional"] is True,
+        output_schema=entries["output_schema"],
         cases=tuple(_decode_case(_entries(case)) for case in _items(entries["cases"])),
         default_edge=_optional(entries["default_edge"], _integer),
         need=_optional(entries["need"], _integer),
@@ -221,8 +246,15 @@ def _decode_node(data: dict[str, Json]) -> Node:
         output=_optional(entries["output"], decode_template),
         message=_optional(entries["message"], decode_template),
         wait_ms=_optional(entries["wait_ms"], _integer),
+        wait=_optional(entries["wait"], decode_template),
         until=_optional(entries["until"], decode_template),
+        zone=_optional(entries["zone"], decode_template),
         event=_text(entries["event"]),
+        event_name=_optional(entries["event_name"], decode_template),
+        filter=_optional(entries["filter"], _decode_expression),
+        payload_schema=entries["payload_schema"],
+        count=_optional(entries["count"], _integer),
+        reuse=entries["reuse"] is True,
     )
 
 
@@ -254,29 +286,61 @@ def _decode_case(data: dict[str, Json]) -> Case:
 
 
 def _encode_retry(retry: RetryPolicy) -> dict[str, Json]:
+    encoded = _encode_tries(retry)
+    encoded["rules"] = [_encode_rule(rule) for rule in retry.rules]
+    encoded["budget_ms"], encoded["max_losses"] = retry.budget_ms, retry.max_losses
+    return encoded
+
+
+def _encode_rule(rule: RetryRule) -> Json:
+    encoded = _encode_tries(rule)
+    encoded["errors"] = list[Json](rule.errors)
+    return encoded
+
+
+def _encode_tries(tries: Tries) -> dict[str, Json]:
     return {
-        "max_attempts": retry.max_attempts,
-        "initial_ms": retry.initial_ms,
-        "factor": retry.factor,
-        "max_ms": retry.max_ms,
-        "jitter": retry.jitter,
-        "max_losses": retry.max_losses,
+        "max_attempts": tries.max_attempts,
+        "backoff": tries.backoff.value,
+        "initial_ms": tries.initial_ms,
+        "factor": tries.factor,
+        "max_ms": tries.max_ms,
+        "jitter": tries.jitter,
     }
 
 
 def _decode_retry(data: dict[str, Json]) -> RetryPolicy:
     return RetryPolicy(
-        max_attempts=_integer(data["max_attempts"]),
-        initial_ms=_integer(data["initial_ms"]),
-        factor=_number(data["factor"]),
-        max_ms=_integer(data["max_ms"]),
-        jitter=_number(data["jitter"]),
+        **_decode_tries(data),
+        rules=tuple(_decode_rule(_entries(rule)) for rule in _items(data["rules"])),
+        budget_ms=_optional(data["budget_ms"], _integer),
         max_losses=_integer(data["max_losses"]),
     )
 
 
+def _decode_rule(data: dict[str, Json]) -> RetryRule:
+    return RetryRule(**_decode_tries(data), errors=_path(data["errors"]))
+
+
+def _decode_tries(data: dict[str, Json]) -> _TriesFields:
+    return {
+        "max_attempts": _integer(data["max_attempts"]),
+        "backoff": Backoff(data["backoff"]),
+        "initial_ms": _integer(data["initial_ms"]),
+        "factor": _number(data["factor"]),
+        "max_ms": _integer(data["max_ms"]),
+        "jitter": _number(data["jitter"]),
+    }
+
+
 def _encode_timeouts(timeouts: TimeOuts) -> dict[str, Json]:
-    return {"attempt_ms": timeouts.attempt_ms, "queue_ms": timeouts.queue_ms, "total_ms": timeouts.total_ms}
+    return {
+        "attempt_ms": timeouts.attempt_ms,
+        "queue_ms": timeouts.queue_ms,
+        "total_ms": timeouts.total_ms,
+        "heartbeat_ms": timeouts.heartbeat_ms,
+        "stall_ms": timeouts.stall_ms,
+    }
 
 
 def _decode_timeouts(data: dict[str, Json]) -> TimeOuts:
@@ -284,6 +348,8 @@ def _decode_timeouts(data: dict[str, Json]) -> TimeOuts:
         attempt_ms=_optional(data["attempt_ms"], _integer),
         queue_ms=_optional(data["queue_ms"], _integer),
         total_ms=_optional(data["total_ms"], _integer),
+        heartbeat_ms=_optional(data["heartbeat_ms"], _integer),
+        stall_ms=_optional(data["stall_ms"], _integer),
     )
 
 

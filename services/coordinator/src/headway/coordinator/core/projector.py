@@ -5,6 +5,7 @@ replayed. It never looks at the plan's meaning, never evaluates anything, and kn
 """
 
 from collections.abc import Callable
+from copy import copy
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -27,6 +28,7 @@ from headway.coordinator.core.state import Draft
 
 SWEEP_AFTER = timedelta(minutes=1)  # a READY task may be dispatched again, without proof of loss, after this
 _FINISH = {RunState.SUCCEEDED: "succeed", RunState.FAILED: "fail", RunState.CANCELLED: "cancel"}
+_TIME_OUTS_OF_ATTEMPTS = ("attempt_timeout", "heartbeat_timeout", "stall_timeout")
 _LEFT_BY_STATE = {
     TaskState.SUCCEEDED: "succeeded",
     TaskState.FAILED: "failed",
@@ -197,7 +199,7 @@ class Projector:
 
     def _schedule_retry(self, action: do.ScheduleRetry) -> None:
         row = self.draft.write_task(action.path)
-        timed_out = row.error is not None and row.error.get("type") == "attempt_timeout"
+        timed_out = row.error is not None and row.error.get("type") in _TIME_OUTS_OF_ATTEMPTS
         self._leave_attempt(row, "timeout" if timed_out else "failed")
         self._move(row, "schedule_retry")
         row.due_at = action.due_at
@@ -284,16 +286,19 @@ class Projector:
     def _buffer_signal(self, action: do.BufferSignal) -> None:
         self.draft.untaken(action.name)  # what is there must be known, or the new one could be taken for the oldest
         seq = self.draft.run.seq
-        self.draft.changes.signals[seq] = SignalRow(seq, action.name, action.payload, self.at)
+        self.draft.changes.signals[seq] = SignalRow(
+            seq, action.name, action.payload, self.at, expires_at=action.expires_at
+        )
 
     def _take_signal(self, action: do.TakeSignal) -> None:
-        for row in self.draft.untaken(action.name):
-            if row.seq == action.seq:
-                self.draft.changes.signals[row.seq] = SignalRow(
-                    row.seq, row.name, row.payload, row.received_at, action.path
-                )
-                return
-        raise IllegalTransition("signal", "taken or unknown", "take")
+        row = next((row for row in self.draft.untaken(action.name) if row.seq == action.seq), None)
+        if row is None:
+            row = next((row for row in self.draft.taken(action.path) if row.seq == action.seq), None)
+        if row is None:
+            raise IllegalTransition("signal", "taken or unknown", "take")
+        taken = copy(row)
+        taken.taken_by, taken.taken_attempt = action.path, action.attempt
+        self.draft.changes.signals[row.seq] = taken
 
 
 def _error_of(failure: Failure) -> dict[str, Json]:

@@ -117,6 +117,14 @@ class TokenRow(Struct):
     names: dict[str, list[tuple[str, int | None]]] = field(default_factory=dict)
 
 
+class BeatRow(Struct, frozen=True):
+    """What a decision needs of a row of `beats`: the latest signs of life of an attempt."""
+
+    attempt: int
+    beat_at: datetime
+    progress_at: datetime | None
+
+
 class SignalRow(Struct):
     """A row of `signals`."""
 
@@ -125,6 +133,8 @@ class SignalRow(Struct):
     payload: Document
     received_at: datetime
     taken_by: str | None = None
+    taken_attempt: int | None = None
+    expires_at: datetime | None = None
 
 
 class AttemptRow(Struct, frozen=True, kw_only=True):

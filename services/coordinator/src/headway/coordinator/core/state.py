@@ -11,6 +11,7 @@ from headway.coordinator.core.document import Document
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.rows import (
     AttemptRow,
+    BeatRow,
     PayloadKey,
     RunRow,
     SignalRow,
@@ -19,7 +20,9 @@ from headway.coordinator.core.rows import (
     copy_token,
 )
 
-# ("run",) ("task", path) ("token", path) ("payload", path, attempt, role) ("attempt", path, n) ("signals", name), and
+# ("run",) ("task", path) ("token", path) ("payload", path, attempt, role) ("attempt", path, n) ("signals", name)
+# ("taken", path): signals that a node took;
+# ("beat", path) ("instant", local time, zone): nothing that is stored, but what only the shell knows; and
 # for the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",): failures that count,
 # ("all",): tasks and tokens.
 Key: TypeAlias = tuple[str, ...] | tuple[str, str, int] | tuple[str, str, int, str]
@@ -55,6 +58,7 @@ class State(Struct):
     Attributes:
         tasks, tokens: None: looked for, and not there.
         signals: by name, those that nobody has taken, oldest first.
+        taken: by path, those that a node has taken, oldest first.
         loaded: whole-run keys that were loaded.
         complete: every row of the run is here; nothing is ever missing (replay, tests).
     """
@@ -66,7 +70,10 @@ class State(Struct):
     tokens: dict[str, TokenRow | None] = field(default_factory=dict)
     payloads: dict[PayloadKey, Document] = field(default_factory=dict)
     signals: dict[str, list[SignalRow]] = field(default_factory=dict)
+    taken: dict[str, list[SignalRow]] = field(default_factory=dict)
     attempts: dict[tuple[str, int], AttemptRow | None] = field(default_factory=dict)
+    beats: dict[str, BeatRow | None] = field(default_factory=dict)
+    instants: dict[tuple[str, str], datetime | None] = field(default_factory=dict)
     loaded: set[Key] = field(default_factory=set)
     complete: bool = False
 
@@ -83,6 +90,10 @@ class State(Struct):
             if signal.taken_by is None:
                 waiting.append(signal)
             self.signals[signal.name] = waiting
+            path = signal.taken_by
+            if path is not None and (self.complete or path in self.taken):
+                kept = [row for row in self.taken.get(path, []) if row.seq != signal.seq]
+                self.taken[path] = sorted([*kept, signal], key=lambda row: row.seq)
 
 
 class Draft:
@@ -134,6 +145,25 @@ class Draft:
             return self.state.attempts.get((path, number))
         raise Missing([("attempt", path, number)])
 
+    def beat(self, path: str) -> BeatRow | None:
+        """The latest signs of life of a task's handler, or None when there was none."""
+        if path in self.state.beats or self.state.complete:
+            return self.state.beats.get(path)
+        raise Missing([("beat", path)])
+
+    def instant(self, local: str, zone: str) -> datetime | None:
+        """When a zone's clocks show a local time; None: there is no such zone."""
+        if (local, zone) not in self.state.instants:
+            raise Missing([("instant", local, zone)])
+        return self.state.instants[local, zone]
+
+    def require_attempts(self, path: str, numbers: Iterable[int]) -> None:
+        """Raise Missing once for all attempts that were left behind and were not looked for."""
+        known = self.state.attempts
+        missing = [("attempt", path, number) for number in numbers if (path, number) not in known]
+        if missing and not self.state.complete:
+            raise Missing(missing)
+
     def payload(self, key: PayloadKey) -> Document:
         """A stored payload."""
         found = self.changes.payloads.get(key) or self.state.payloads.get(key)
@@ -168,6 +198,17 @@ class Draft:
         known = {row.seq for row in loaded}
         rows += [row for row in changed.values() if row.name == name and row.seq not in known]
         return [row for row in rows if row.taken_by is None]
+
+    def taken(self, path: str) -> list[SignalRow]:
+        """Signals that a node has taken, in whichever of its attempts, oldest first."""
+        loaded = self.state.taken.get(path)
+        if loaded is None:
+            if not self.state.complete:
+                raise Missing([("taken", path)])
+            loaded = []
+        changed = {seq: row for seq, row in self.changes.signals.items() if row.taken_by == path}
+        rows = [row for row in loaded if row.seq not in changed]
+        return sorted([*rows, *changed.values()], key=lambda row: row.seq)
 
     def known_tasks(self) -> dict[str, TaskRow]:
         """Every task row that is here."""

@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 
 import orjson
 
-from headway.coordinator.core.cel import ExpressionError, compile_expression
+from headway.coordinator.core.cel import EVERY_VARIABLE, ExpressionError, compile_expression
 from headway.coordinator.core.plan import (
     Array,
     Computed,
@@ -24,6 +24,7 @@ from headway.coordinator.core.plan import (
     VariablePath,
 )
 
+_TYPES_TOLD = 10  # values of one expression whose types are told when it fails
 Lookup: TypeAlias = Callable[[VariablePath], Json | orjson.Fragment]
 Presence: TypeAlias = Callable[[VariablePath], bool]
 
@@ -81,10 +82,11 @@ def evaluate(expression: Expression, lookup: Lookup, present: Presence | None = 
     """
     bindings, missing = _bind(expression, lookup, present)
     try:
-        return compile_expression(expression.source).evaluate(bindings)
+        return compile_expression(expression.source, EVERY_VARIABLE).evaluate(bindings)
     except ExpressionError as error:
         message = _blame_missing(error.message, missing)
-        raise ExpressionError(expression.source, message, expression.place) from None
+        types = _types_of(expression, bindings, missing)
+        raise ExpressionError(expression.source, message, expression.place, types) from None
 
 
 def evaluate_condition(expression: Expression, lookup: Lookup, present: Presence | None = None) -> bool:
@@ -97,7 +99,8 @@ def evaluate_condition(expression: Expression, lookup: Lookup, present: Presence
     if isinstance(value, bool):
         return value
     message = f"a condition must be true or false, this is {_spell_type(value)}"
-    raise ExpressionError(expression.source, message, expression.place)
+    bindings, missing = _bind(expression, lookup, present)
+    raise ExpressionError(expression.source, message, expression.place, _types_of(expression, bindings, missing))
 
 
 def reads(template: Template) -> frozenset[VariablePath]:
@@ -195,6 +198,14 @@ def _make_maps(bindings: dict[str, Json], path: VariablePath) -> dict[str, Json]
             break
         inner = found
     return inner
+
+
+def _types_of(expression: Expression, bindings: dict[str, Json], missing: list[VariablePath]) -> dict[str, str]:
+    """What the expression read, each with the type that was met; values never: they may be large, or secret."""
+    types: dict[str, str] = {}
+    for path in expression.reads[:_TYPES_TOLD]:
+        types[spell(path)] = "not there" if path in missing else _spell_type(descend(dict(bindings), path, 0))
+    return types
 
 
 def _blame_missing(message: str, missing: list[VariablePath]) -> str:

@@ -15,6 +15,7 @@ from functools import partial
 from uuid import UUID
 
 import orjson
+from msgspec.structs import replace
 
 from headway.coordinator import clock
 from headway.coordinator.core.admission import Answer
@@ -26,16 +27,17 @@ from headway.coordinator.core.records import encode_actions, encode_event
 from headway.coordinator.core.refusals import Refusal
 from headway.coordinator.core.state import Draft, Key, Missing, State
 from headway.coordinator.engine import telemetry
-from headway.coordinator.engine.eager import Dispatched, Eager
+from headway.coordinator.engine.eager import Continued, Dispatched, Eager
 from headway.coordinator.engine.lanes import Committed, Ticket
 from headway.coordinator.engine.plans import Plans, VersionKey
-from headway.coordinator.engine.submissions import Fire, Report, ReportSucceeded, Start, Submission, TimerKey
+from headway.coordinator.engine.submissions import Fire, Moved, Report, ReportSucceeded, Start, Submission, TimerKey
+from headway.coordinator.store.beats import get_checkpoints, put_checkpoints
 from headway.coordinator.store.changes import EventRecord, Saving
 from headway.coordinator.store.errors import translated
 from headway.coordinator.store.loading import Found, Held, load, lock_steps, read_steps
 from headway.coordinator.store.pool import Connection, Seat, Seats
 from headway.coordinator.store.saving import StaleReport, save, save_stale_reports, save_straight
-from headway.coordinator.store.timers import delete_timers, due_timers, find_requests
+from headway.coordinator.store.timers import delete_timers, due_timers, find_requests, move_timers
 
 WORTH_IT = 0.4  # of luck: below it, trying to go straight costs more than it saves
 MEMORY, IN_VAIN = 0.1, 0.5  # share in it of a batch that could or could not have, and of one that tried in vain
@@ -111,6 +113,8 @@ class _Batch:
         self._savings: dict[UUID, Saving] = {}
         self._due: set[TimerKey] = set()
         self._meaningless: list[TimerKey] = []
+        self._moved: list[tuple[TimerKey, datetime]] = []
+        self._checkpoints: dict[tuple[UUID, str], tuple[int, int, bytes]] = {}
         self._stale: list[StaleReport] = []
         self._answered: dict[tuple[UUID, UUID], object] = {}
         self._is_tracing = telemetry.is_tracing()
@@ -123,6 +127,9 @@ class _Batch:
         found = await lock_steps(connection, self._bucket, self._paths(), wait=self._waits)
         await self._reduce(connection, found)
         await delete_timers(connection, self._bucket, self._meaningless)  # first: a later event may set one anew
+        await move_timers(connection, self._bucket, self._moved)
+        checkpoints = [(*task, *kept) for task, kept in self._checkpoints.items()]
+        await put_checkpoints(connection, self._bucket, checkpoints, found.now)
         was_straight = await save(connection, self._bucket, self._savings.values(), found.now)
         await save_stale_reports(connection, self._bucket, self._stale, found.now)
         return was_straight and not self._stale
@@ -146,10 +153,22 @@ class _Batch:
         await self._decide_all(connection, found.now)
         await eager.grant(found.now, partial(self._load, connection))
         self._dispatch()
+        if later := eager.later_attempts():
+            await self._give_checkpoints(connection, later)
         if eager.granted:
             self.result.outcomes = [
                 (ticket, eager.granted.get(ticket, answer)) for ticket, answer in self.result.outcomes
             ]
+
+    async def _give_checkpoints(
+        self, connection: Connection, later: Sequence[tuple[Ticket[Submission], Continued]]
+    ) -> None:
+        grants = [continued.grant for _, continued in later]
+        asked = [(grant.run_id, grant.path, grant.generation) for grant in grants]
+        for place, checkpoint in (await get_checkpoints(connection, self._bucket, asked)).items():
+            ticket, continued = later[place]
+            grant = replace(continued.grant, checkpoint=checkpoint)
+            self._eager.granted[ticket] = replace(continued, grant=grant)
 
     def changed_runs(self) -> list[UUID]:
         """Runs that have new events."""
@@ -309,7 +328,10 @@ class _Batch:
                 )
             )
         elif isinstance(item, Fire) and item.timer in self._due:
-            self._meaningless.append(item.timer)
+            if isinstance(judged, Moved):
+                self._moved.append((item.timer, judged.due_at))
+            else:
+                self._meaningless.append(item.timer)
             self._due.discard(item.timer)
 
     def _record(self, saving: Saving, item: Submission, event: RunEvent, decision: Decision) -> Dispatched | None:
@@ -320,6 +342,8 @@ class _Batch:
         run = state.run
         if run is None:
             raise LookupError("a decision without a run")
+        if isinstance(item, Report) and item.checkpoint and (task := state.tasks.get(item.path)) is not None:
+            self._checkpoints[item.run_id, item.path] = (task.generation, item.attempt, item.checkpoint)
         if isinstance(item, Fire):
             self._due.discard(item.timer)  # told twice in one batch, it fires once
         parent = event.trace if isinstance(event, RunStarted) else item.trace or run.trace

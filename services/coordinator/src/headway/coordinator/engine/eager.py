@@ -144,6 +144,10 @@ class Eager:
         for repeated in self._repeats:
             await self._grant_again(repeated, now, load)
 
+    def later_attempts(self) -> list[tuple[Ticket[Any], Continued]]:
+        """What was granted that may have a checkpoint of an attempt before."""
+        return [(ticket, continued) for ticket, continued in self.granted.items() if continued.attempt > 1]
+
     async def _grant_again(self, repeated: _Repeat, now: datetime, load: Load) -> None:
         held = repeated.saving.held
         while True:
@@ -200,6 +204,7 @@ def _continued(
             handler=row.handler,
             input=raw,
             idempotency_key=idempotency_key(run_id, row.path, row.generation),
+            generation=row.generation,
             trace=span.traceparent,
             run_id=run_id,
             path=row.path,

@@ -12,6 +12,7 @@ from typing import TypeAlias, TypeVar
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headway.coordinator.core.admission import Answer, lease_answer, renew_answer
 from headway.coordinator.core.machines import TaskState
@@ -20,8 +21,9 @@ from headway.coordinator.engine import telemetry
 from headway.coordinator.engine.lanes import Committed, Ticket
 from headway.coordinator.ids import idempotency_key, run_id_text, task_id
 from headway.coordinator.store import leasing as store
+from headway.coordinator.store.beats import Beat, get_checkpoints, put_beats
 from headway.coordinator.store.errors import translated
-from headway.coordinator.store.pool import Seats
+from headway.coordinator.store.pool import Connection, Seats
 
 INPUT_BYTES = 8 << 20  # of inputs that are read for one batch
 
@@ -45,7 +47,9 @@ class LeaseAsk(_Ask, frozen=True, kw_only=True):
 
 
 class RenewAsk(_Ask, frozen=True, kw_only=True):
-    """A worker asks for more time. Answers a Renewed, an Answer or a TaskNotFound."""
+    """A worker asks for more time. Answers a Renewed, an Answer or a TaskNotFound. `beat`: its handler's, if new."""
+
+    beat: Beat | None = None
 
 
 class Granted(Struct, frozen=True, kw_only=True):
@@ -55,12 +59,14 @@ class Granted(Struct, frozen=True, kw_only=True):
     handler: str
     input: bytes
     idempotency_key: str
+    generation: int
     trace: str
     run_id: UUID
     path: str
     try_number: int
     workflow: str
     namespace: str
+    checkpoint: bytes = b""  # JSON that an earlier attempt left; empty: none
 
 
 class Renewed(Struct, frozen=True, kw_only=True):
@@ -72,6 +78,7 @@ class Renewed(Struct, frozen=True, kw_only=True):
 
 Ask = TypeVar("Ask", LeaseAsk, RenewAsk)
 Tickets: TypeAlias = Sequence[Ticket[Ask]]
+Outcomes: TypeAlias = list[tuple[Ticket[LeaseAsk], object]]
 
 
 class Leases:
@@ -102,6 +109,7 @@ class Leases:
                     seen = await store.look_at_leases(connection, self._bucket, asks, room)
                     for place, ticket in enumerate(others):
                         result.outcomes.append((ticket, _judged_lease(ticket.item, seen.get(place), spans)))
+                result.outcomes = await self._with_checkpoints(connection, result.outcomes)
         for record in granted.values():
             if record["waited"] is not None:
                 telemetry.time_to_first_start.record(record["waited"], {"workflow": record["workflow"]})
@@ -109,6 +117,22 @@ class Leases:
         for span in spans or ():
             span.end()
         return result
+
+    async def _with_checkpoints(self, connection: Connection, outcomes: Outcomes) -> Outcomes:
+        """Put what earlier attempts left into the grants of later ones; a first attempt asks for nothing."""
+        later = [
+            (place, ticket.item, answer)
+            for place, (ticket, answer) in enumerate(outcomes)
+            if isinstance(answer, Granted) and ticket.item.attempt > 1
+        ]
+        asked = [(ask.run_id, ask.path, answer.generation) for _, ask, answer in later]
+        found = await get_checkpoints(connection, self._bucket, asked)
+        changed = list(outcomes)
+        for number, (place, _, answer) in enumerate(later):
+            if number in found:
+                granted = replace(answer, checkpoint=found[number])
+                changed[place] = (changed[place][0], granted)
+        return changed
 
 
 class Renewals:
@@ -132,6 +156,9 @@ class Renewals:
                     else:
                         left = timedelta(milliseconds=record["left_ms"])
                         result.outcomes.append((ticket, Renewed(lease=left, cancel=record["cancel"])))
+                beating = [first[place].item for place in renewed]
+                beats = [(a.run_id, a.path, a.attempt, a.owner, a.beat) for a in beating if a.beat is not None]
+                await put_beats(connection, self._bucket, beats)
                 if others:
                     asks = [ticket.item for ticket in others]
                     seen = await store.look_at_renewals(connection, self._bucket, asks)
@@ -187,6 +214,7 @@ def _granted(ask: LeaseAsk, record: store.Record, spans: list[telemetry.OpenSpan
         handler=record["handler"],
         input=record["data"] or b"null",
         idempotency_key=idempotency_key(ask.run_id, ask.path, record["generation"]),
+        generation=record["generation"],
         trace=trace,
         run_id=ask.run_id,
         path=ask.path,

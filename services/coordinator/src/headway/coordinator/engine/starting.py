@@ -12,10 +12,10 @@ from uuid import UUID
 
 import orjson
 
-from headway.coordinator.core.compiler import check_input
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.refusals import InvalidInput, KeyReused, Overloaded, Refusal, WorkflowNotFound
+from headway.coordinator.core.schemas import misfits
 from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.lanes import Committed, Lane, Ticket
@@ -113,7 +113,7 @@ class Starts:
                 continue
             each.version, each.graph = chosen
             schema = each.graph.plan.input_schema
-            if schema is not None and (faults := check_input(schema, each.ask.input.value)):
+            if schema is not None and (faults := misfits(schema, each.ask.input.value)):
                 path, problem = faults[0]
                 each.fault = InvalidInput(path=path, problem=problem)
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from headway.coordinator.core.actions import ReopenRun
-from headway.coordinator.core.admission import Answer, lease_has_expired, report_answer, timer_applies
+from headway.coordinator.core.admission import Answer, lease_has_expired, look_again_at, report_answer, timer_applies
 from headway.coordinator.core.decide import Decision
 from headway.coordinator.core.decide.redo import plan_redo
 from headway.coordinator.core.document import Document
@@ -125,10 +125,11 @@ class Start(Submission, frozen=True, kw_only=True):
 
 
 class Report(Submission, frozen=True, kw_only=True):
-    """End an attempt. Answers an Answer."""
+    """End an attempt. Answers an Answer. `checkpoint`: JSON for the next attempt; empty: none that is new."""
 
     attempt: int
     owner: str
+    checkpoint: bytes = b""
 
     def missing(self) -> Refusal:
         """There is no such task."""
@@ -173,6 +174,7 @@ class ReportFailed(Report, frozen=True, kw_only=True):
 
     failure: Failure
     final: bool
+    retry_after_ms: int | None = None
 
     def event(self, at: datetime, chance: float) -> RunEvent:
         """NodeFailed."""
@@ -184,6 +186,7 @@ class ReportFailed(Report, frozen=True, kw_only=True):
             owner=self.owner,
             failure=self.failure,
             final=self.final,
+            retry_after_ms=self.retry_after_ms,
         )
 
 
@@ -222,8 +225,18 @@ class Expire(Submission, frozen=True, kw_only=True):
         return True
 
 
+class Moved(Struct, frozen=True, kw_only=True):
+    """A timer that came due too early: there were signs of life since it was set.
+
+    Attributes:
+        due_at: when to look again.
+    """
+
+    due_at: datetime
+
+
 class Fire(Submission, frozen=True, kw_only=True):
-    """A timer seems to be due. Answers True when it was and meant something."""
+    """A timer seems to be due. Answers True when it was and meant something, or a Moved."""
 
     kind: str
     attempt: int
@@ -242,7 +255,10 @@ class Fire(Submission, frozen=True, kw_only=True):
         if self.timer not in due or not isinstance(event, TimerFired):
             return False
         task = draft.task(self.path) if self.path else None
-        return None if timer_applies(draft.run, task, event) else False
+        if not timer_applies(draft.run, task, event):
+            return False
+        due_at = None if task is None else look_again_at(draft, task, event)
+        return None if due_at is None else Moved(due_at=due_at)
 
     def answer(self, decision: Decision, state: State) -> object:
         """True: it fired."""
@@ -256,6 +272,7 @@ class Signal(Submission, frozen=True, kw_only=True):
 
     name: str
     payload: Document
+    ttl_ms: int | None = None
 
     @property
     def size(self) -> int:
@@ -264,7 +281,7 @@ class Signal(Submission, frozen=True, kw_only=True):
 
     def event(self, at: datetime, chance: float) -> RunEvent:
         """SignalReceived."""
-        return SignalReceived(at=at, chance=chance, name=self.name, payload=self.payload)
+        return SignalReceived(at=at, chance=chance, name=self.name, payload=self.payload, ttl_ms=self.ttl_ms)
 
     def answer(self, decision: Decision, state: State) -> object:
         """Where it stands in the history."""

@@ -21,7 +21,7 @@ from headway.coordinator.core.refusals import (
     RunNotFound,
 )
 from headway.coordinator.engine.engine import Engine, Swept
-from headway.coordinator.engine.submissions import Expire, Fire, Signal, Submission
+from headway.coordinator.engine.submissions import Expire, Fire, Moved, Signal, Submission
 from headway.coordinator.ids import MalformedId, parse_run_id, parse_task_id, task_id
 from headway.coordinator.rpc.refusing import refusing
 from headway.coordinator.rpc.requests import duration_of, is_short
@@ -136,7 +136,7 @@ def _lease(lease: timers_pb2.ExpiredLease) -> Expire | None:
 
 
 def _fire_answer(answer: object) -> timers_pb2.FireAnswer:
-    if answer is True:
+    if answer is True or isinstance(answer, Moved):
         return timers_pb2.FIRE_ANSWER_FIRED
     if answer is False or isinstance(answer, RunNotFound):
         return timers_pb2.FIRE_ANSWER_STALE

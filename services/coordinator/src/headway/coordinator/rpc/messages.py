@@ -13,6 +13,7 @@ from headway.api.definitions.v1 import definitions_pb2
 from headway.api.runs.v1 import runs_pb2 as pb
 from headway.coordinator.core.compiler import Fault
 from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.plan import Node
 from headway.coordinator.core.records import readable
 from headway.coordinator.core.refusals import InvalidArgument, InvalidPageToken
 from headway.coordinator.engine.starting import Started
@@ -176,8 +177,21 @@ def _task(run_id: UUID, record: Any, graph: Graph, attempts: list[pb.Attempt], r
         attempts=attempts,
         output=record["output"] if room.takes(len(record["output"] or b"")) else None,
         handled=record["disposition"] == "handled",
-        waits_for=node.event if record["state"] == "waiting" else "",
+        waits_for=_waits_for(record, node),
+        progress=_progress(record),
     )
+
+
+def _waits_for(record: Any, node: Node) -> str:
+    if record["state"] != "waiting":
+        return ""
+    return node.event or ("" if record["waits_for"] is None else str(orjson.loads(record["waits_for"])))
+
+
+def _progress(record: Any) -> pb.Progress | None:
+    if record["progress_at"] is None:
+        return None
+    return pb.Progress(percent=record["percent"], message=record["message"], at=record["progress_at"])
 
 
 def _error(record: Any, room: Room) -> pb.TaskError | None:

@@ -2,7 +2,7 @@
 
 import re
 from datetime import timedelta
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -10,6 +10,7 @@ from headway.coordinator.core.refusals import InvalidArgument, InvalidRequestId,
 from headway.coordinator.ids import MalformedId, parse_run_id
 from headway.runtime.queues import NAMESPACE_PATTERN, is_namespace
 
+LONGEST = timedelta(days=3_650)  # of any pause
 TEXT_LIMIT = 200  # characters of names and keys
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -54,9 +55,22 @@ def request_id_of(text: str) -> UUID:
         raise InvalidRequestId(request_id=text[:TEXT_LIMIT]) from error
 
 
+def signal_request_id(run_id: UUID, name: str, event_id: str) -> UUID:
+    """The request id of a signal that has an id of its own: the same for the same event."""
+    return uuid5(run_id, f"{name}\n{event_id}")
+
+
 def traceparent_of(text: str) -> str:
     """The W3C traceparent; one that is not is as good as none: a trace never makes a request fail."""
     return text if _TRACEPARENT.fullmatch(text) else ""
+
+
+def duration_ms(given: Duration, field: str) -> int:
+    """A pause in whole milliseconds. Raises InvalidArgument when it is negative or longer than ten years."""
+    duration = duration_of(given, field)
+    if not timedelta() <= duration <= LONGEST:
+        raise InvalidArgument(field=field, problem=f"it must be between 0 s and {LONGEST.days} days")
+    return duration // timedelta(milliseconds=1)
 
 
 def duration_of(given: Duration, field: str) -> timedelta:

@@ -25,6 +25,7 @@ from headway.coordinator.engine.submissions import Cancel, Retry, Signal, Submis
 from headway.coordinator.rpc import messages
 from headway.coordinator.rpc.refusing import Refused, item_refusal, refuse, refusing
 from headway.coordinator.rpc.requests import (
+    duration_ms,
     duration_of,
     is_short,
     namespace_of,
@@ -32,6 +33,7 @@ from headway.coordinator.rpc.requests import (
     request_id_of,
     run_id_of,
     short_text,
+    signal_request_id,
     traceparent_of,
 )
 from headway.coordinator.store import reading
@@ -119,13 +121,18 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         namespace = namespace_of(request.namespace)
         if not is_short(request.name):
             raise InvalidSignalName
+        run_id, event_id = run_id_of(request.run_id, namespace), optional_text(request.id, "id")
+        request_id = (
+            signal_request_id(run_id, request.name, event_id) if event_id else request_id_of(request.request_id)
+        )
         answer = await self._one(
             Signal(
-                run_id=run_id_of(request.run_id, namespace),
+                run_id=run_id,
                 namespace=namespace,
-                request_id=request_id_of(request.request_id),
+                request_id=request_id,
                 name=request.name,
                 payload=accept(request.payload, "payload", empty=NULL),
+                ttl_ms=duration_ms(request.ttl, "ttl") if request.HasField("ttl") else None,
             )
         )
         return pb.SignalResponse(seq=answer["seq"])

@@ -30,7 +30,8 @@ from headway.coordinator.engine.submissions import (
 from headway.coordinator.ids import MalformedId, parse_task_id, run_id_text, task_id
 from headway.coordinator.rpc import messages
 from headway.coordinator.rpc.refusing import item_refusal, refusing
-from headway.coordinator.rpc.requests import is_short, namespace_of, traceparent_of
+from headway.coordinator.rpc.requests import duration_ms, is_short, namespace_of, traceparent_of
+from headway.coordinator.store.beats import Beat
 from headway.coordinator.store.errors import StoreUnavailable
 
 ITEMS = 256
@@ -39,6 +40,8 @@ GRANT_KEY_LIMIT = 100
 TRACE_LIMIT = 16 * 1024
 MESSAGE_LIMIT = 4 * 1024
 DETAILS_LIMIT = 16 * 1024
+BEAT_MESSAGE_LIMIT = 1024
+CHECKPOINT_LIMIT = 32 * 1024
 
 _LEASE: Mapping[Answer, pb.LeaseAnswer] = {
     Answer.HELD: pb.LEASE_ANSWER_HELD,
@@ -164,7 +167,26 @@ def _grant_key(given: str, field: str) -> str:
 
 def _renew_ask(item: pb.RenewItem, owner: str) -> RenewAsk:
     run_id, path = parse_task_id(item.task_id)
-    return RenewAsk(run_id=run_id, path=path, attempt=item.attempt, owner=owner)
+    beat = _beat(item.beat) if item.HasField("beat") else None
+    return RenewAsk(run_id=run_id, path=path, attempt=item.attempt, owner=owner, beat=beat)
+
+
+def _beat(beat: pb.Beat) -> Beat:
+    percent = beat.percent if beat.HasField("percent") else None
+    if percent is not None and not 0 <= percent <= 100:  # noqa: PLR2004 - or no number at all
+        raise InvalidArgument(field="percent", problem="it must be between 0 and 100")
+    progress_age = duration_ms(beat.progress_age, "progress_age") if beat.HasField("progress_age") else None
+    return Beat(
+        age_ms=duration_ms(beat.age, "age"),
+        progress_age_ms=progress_age,
+        percent=percent,
+        message=storable_text(beat.message, BEAT_MESSAGE_LIMIT) if beat.HasField("message") else None,
+        checkpoint=_checkpoint(beat.checkpoint) or None,
+    )
+
+
+def _checkpoint(given: bytes) -> bytes:
+    return accept(given, "checkpoint", limit=CHECKPOINT_LIMIT).raw if given else b""
 
 
 class _Reporter(NamedTuple):
@@ -210,15 +232,23 @@ def _succeeded(item: pb.ReportItem, reporter: _Reporter, **place: Any) -> Report
 
 
 def _failed(item: pb.ReportItem, _reporter: _Reporter, **place: Any) -> Report:
-    return ReportFailed(**place, failure=_failure(item.failed), final=item.failed.final)
+    failed = item.failed
+    retry_after_ms = duration_ms(failed.retry_after, "retry_after") if failed.HasField("retry_after") else None
+    return ReportFailed(
+        **place,
+        failure=_failure(failed),
+        final=failed.final,
+        retry_after_ms=retry_after_ms,
+        checkpoint=_checkpoint(item.checkpoint),
+    )
 
 
 def _cancelled(_item: pb.ReportItem, _reporter: _Reporter, **place: Any) -> Report:
     return ReportCancelled(**place)
 
 
-def _released(_item: pb.ReportItem, _reporter: _Reporter, **place: Any) -> Report:
-    return ReportReleased(**place)
+def _released(item: pb.ReportItem, _reporter: _Reporter, **place: Any) -> Report:
+    return ReportReleased(**place, checkpoint=_checkpoint(item.checkpoint))
 
 
 _OUTCOMES: Mapping[str, Callable[..., Report]] = {
@@ -244,7 +274,9 @@ def _failure(failed: pb.Failed) -> Failure:
 
 def _put_lease(result: pb.LeaseResult, answer: object, room: messages.Room) -> None:
     if isinstance(answer, Granted):
-        if not room.takes(len(answer.input)):  # it is asked for again, under the same grant_key
+        if not room.takes(
+            len(answer.input) + len(answer.checkpoint)
+        ):  # it is asked for again, under the same grant_key
             result.answer = pb.LEASE_ANSWER_BUSY
             return
         result.answer = pb.LEASE_ANSWER_GRANTED
@@ -268,6 +300,7 @@ def _put_grant(grant: pb.Grant, granted: Granted) -> None:
     grant.try_number = granted.try_number
     grant.workflow = granted.workflow
     grant.namespace = granted.namespace
+    grant.checkpoint = granted.checkpoint
 
 
 def _renew_result(answer: object) -> pb.RenewResult:

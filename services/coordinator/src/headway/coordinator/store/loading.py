@@ -13,10 +13,11 @@ from msgspec import Struct, field
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import FailureClass
-from headway.coordinator.core.rows import AttemptRow, RunRow, SignalRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import AttemptRow, BeatRow, RunRow, SignalRow, TaskRow, TokenRow
 from headway.coordinator.core.state import Key, State
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
+from headway.coordinator.zones import instant_of
 
 
 class Held(Struct, eq=False):
@@ -235,8 +236,41 @@ async def _load_signals(connection: Connection, bucket: int, held: Mapping[UUID,
         held[run_id].state.signals[name] = []
     arrays = [run_id for run_id, _ in fresh], [name for _, name in fresh]
     for record in await connection.fetch(SQL["get_signals"], bucket, *arrays):
-        row = SignalRow(record["seq"], record["name"], Document(record["payload"]), record["received_at"])
+        row = _signal_row(record)
         held[record["run_id"]].state.signals[row.name].append(row)
+
+
+async def _load_taken(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    fresh = [(run_id, str(key[1])) for run_id, key in asked if key[1] not in held[run_id].state.taken]
+    if not fresh:
+        return
+    for run_id, path in fresh:
+        held[run_id].state.taken[path] = []
+    arrays = [run_id for run_id, _ in fresh], [path for _, path in fresh]
+    for record in await connection.fetch(SQL["get_taken_signals"], bucket, *arrays):
+        held[record["run_id"]].state.taken[record["taken_by"]].append(_signal_row(record))
+
+
+def _signal_row(record: asyncpg.Record) -> SignalRow:
+    return SignalRow(
+        record["seq"], record["name"], Document(record["payload"]), record["received_at"], record["taken_by"],
+        record["taken_attempt"], record["expires_at"],
+    )  # fmt: skip
+
+
+async def _load_beats(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    for run_id, key in asked:
+        held[run_id].state.beats[str(key[1])] = None
+    arrays = [run_id for run_id, _ in asked], [key[1] for _, key in asked]
+    for record in await connection.fetch(SQL["get_beats"], bucket, *arrays):
+        row = BeatRow(record["attempt"], record["beat_at"], record["progress_at"])
+        held[record["run_id"]].state.beats[record["path"]] = row
+
+
+async def _load_instants(_connection: Connection, _bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    for run_id, key in asked:
+        local, zone = str(key[1]), str(key[2])
+        held[run_id].state.instants[local, zone] = instant_of(local, zone)
 
 
 async def _load_attempts(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
@@ -256,6 +290,9 @@ _LOADERS: Mapping[str, _Loader] = {
     "token": _load_tokens,
     "payload": _load_payloads,
     "signals": _load_signals,
+    "taken": _load_taken,
     "attempt": _load_attempts,
+    "beat": _load_beats,
+    "instant": _load_instants,
 }
 _ORDER = tuple(_LOADERS)

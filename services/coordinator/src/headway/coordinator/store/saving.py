@@ -220,7 +220,8 @@ def _sides(savings: Sequence[Saving]) -> Iterable[tuple[str, Rows]]:
     """What is put or added beside runs and tasks, guarded by the run's lock alone."""
     yield "put_tokens", [(s.held.run_id, *_token(row)) for s in savings for row in s.changes.tokens.values()]
     yield "put_signals", [
-        (s.held.run_id, row.seq, row.name, row.payload.raw, row.received_at, row.taken_by)
+        (s.held.run_id, row.seq, row.name, row.payload.raw, row.received_at, row.taken_by,
+         row.taken_attempt, row.expires_at)
         for s in savings for row in s.changes.signals.values()
     ]  # fmt: skip
     yield "insert_requests", [(s.held.run_id, request_id, answer) for s in savings for request_id, answer in s.requests]

@@ -12,6 +12,7 @@ _TEXTS = load_statements(
     "runs.sql",
     "tasks.sql",
     "leases.sql",
+    "beats.sql",
     "outbox.sql",
     "definitions.sql",
 )

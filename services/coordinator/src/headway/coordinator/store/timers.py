@@ -22,6 +22,13 @@ async def due_timers(connection: Connection, bucket: int, keys: Sequence[TimerKe
     return {(record["run_id"], record["path"], record["kind"], record["attempt"]) for record in records}
 
 
+async def move_timers(connection: Connection, bucket: int, moved: Iterable[tuple[TimerKey, datetime]]) -> None:
+    """Give timers a later time."""
+    rows = [(*key, due_at) for key, due_at in moved]
+    if rows:
+        await connection.execute(SQL["put_timers"], bucket, *(list(column) for column in zip(*rows, strict=True)))
+
+
 async def delete_timers(connection: Connection, bucket: int, keys: Iterable[TimerKey]) -> None:
     """Delete timers that fired or mean nothing any more; they may be gone already."""
     rows = [(bucket, *key) for key in keys]

@@ -5,7 +5,7 @@ from typing import cast
 
 import orjson
 
-from headway.coordinator.core.compiler.fields import spell_duration
+from headway.coordinator.core.durations import spell_duration
 from headway.coordinator.core.plan import Json, Place
 from headway.coordinator.testkit.cases import Difference, Expectation
 from headway.coordinator.testkit.language import Outcome

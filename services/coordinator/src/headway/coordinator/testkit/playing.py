@@ -9,7 +9,6 @@ from typing import TypeAlias
 from headway.coordinator.core.actions import AwaitTask, CompleteTask, FailTask
 from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.cel import ExpressionError
-from headway.coordinator.core.compiler import check_input
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import Failure
 from headway.coordinator.core.graph import Graph
@@ -17,6 +16,7 @@ from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.plan import FailureClass, Json, Place, VariablePath
 from headway.coordinator.core.refusals import Refusal
 from headway.coordinator.core.rows import TaskRow
+from headway.coordinator.core.schemas import misfits
 from headway.coordinator.core.state import TimerKey
 from headway.coordinator.core.templates import Lookup, descend, render
 from headway.coordinator.testkit.agenda import Chooser, Item, Rank
@@ -94,7 +94,7 @@ def play(case: Case, graph: Graph, chooser: Chooser, run_python: RunPython | Non
         chooser: of what goes first.
         run_python: runs the code of `python` nodes whose mock is `real`; None: it cannot be run here.
     """
-    problems = check_input(graph.plan.input_schema, case.input.value)
+    problems = misfits(graph.plan.input_schema, case.input.value)
     if problems:
         path, problem = problems[0]
         return Played(simulation=None, started_at=case.starts_at, refusal=f"{path}: {problem}")

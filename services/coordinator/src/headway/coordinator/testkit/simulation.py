@@ -15,6 +15,7 @@ from headway.coordinator.core.admission import (
     earliest,
     lease_answer,
     lease_has_expired,
+    look_again_at,
     renew_answer,
     report_answer,
     timer_applies,
@@ -38,6 +39,7 @@ from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.plan import Json
 from headway.coordinator.core.rows import PayloadKey, RunRow, TaskRow, TokenRow
 from headway.coordinator.core.state import Draft, State, TimerKey
+from headway.coordinator.zones import instant_of
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 RUN_ID = "00000000000000000000000000000001"
@@ -148,6 +150,10 @@ class Simulation:
         if not timer_applies(draft.run, draft.task(path) if path else None, event):
             del self.timers[key]
             return False
+        again_at = look_again_at(draft, self.task(path), event) if path else None
+        if again_at is not None:
+            self.timers[key] = again_at
+            return False
         self._submit(event)
         return True
 
@@ -231,6 +237,11 @@ class Simulation:
     def _submit(self, event: RunEvent) -> None:
         """Decide an event and keep what comes of it. Raises Refusal."""
         verdict = decide(self._state, event)
+        while isinstance(verdict, Need) and all(key[0] == "instant" for key in verdict.keys):
+            for key in verdict.keys:
+                local, zone = str(key[1]), str(key[-1])
+                self._state.instants[local, zone] = instant_of(local, zone)
+            verdict = decide(self._state, event)
         if isinstance(verdict, Need):
             raise EngineBroken(f"every row is here, and it asks for {sorted(verdict.keys, key=str)}")
         changes = verdict.changes

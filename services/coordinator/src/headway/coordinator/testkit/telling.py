@@ -8,8 +8,8 @@ import msgspec
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core import events as on
-from headway.coordinator.core.compiler.fields import spell_duration
 from headway.coordinator.core.document import Document
+from headway.coordinator.core.durations import spell_duration
 from headway.coordinator.testkit.played import Note, Played
 from headway.coordinator.testkit.simulation import Entry
 

@@ -7,6 +7,8 @@ and size of comprehensions, in the values bound, and in the result.
 
 from headway.coordinator.core.cel._evaluator import (
     ALL_VARIABLES,
+    EVERY_VARIABLE,
+    FILTER_VARIABLES,
     Compiled,
     ExpressionError,
     ExpressionInvalid,
@@ -18,6 +20,8 @@ from headway.coordinator.core.cel._messages import TEXT_LITERAL, type_name
 
 __all__ = [
     "ALL_VARIABLES",
+    "EVERY_VARIABLE",
+    "FILTER_VARIABLES",
     "TEXT_LITERAL",
     "Compiled",
     "ExpressionError",

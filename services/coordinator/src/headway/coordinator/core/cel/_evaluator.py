@@ -24,8 +24,11 @@ VARIABLES: Mapping[str, str] = {
     "vars": "map",
     "run": "map",
     "error": "map",
+    "payload": "dyn",
 }
-ALL_VARIABLES = frozenset(VARIABLES)
+EVERY_VARIABLE = frozenset(VARIABLES)
+FILTER_VARIABLES = EVERY_VARIABLE  # of conditions on a signal
+ALL_VARIABLES = EVERY_VARIABLE - {"payload"}  # of all other expressions
 _TYPE_NAMES = frozenset({"int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"})
 
 
@@ -55,16 +58,21 @@ class ExpressionError(Exception):
         expression: its source.
         message: what went wrong.
         place: where the expression stands in the workflow's source, when known.
+        types: what it read, as it is spelt, each with the type that was met.
     """
 
     reason = "EXPRESSION_FAILED"
 
-    def __init__(self, expression: str, message: str, place: Place | None = None) -> None:
+    def __init__(
+        self, expression: str, message: str, place: Place | None = None, types: Mapping[str, str] | None = None
+    ) -> None:
         where = f" (line {place.line}, column {place.column})" if place else ""
-        super().__init__(f"{message}, in {expression}{where}")
+        met = ", ".join(f"{path} is {kind}" for path, kind in (types or {}).items())
+        super().__init__(f"{message}, in {expression}{where}" + (f"; {met}" if met else ""))
         self.expression = expression
         self.message = message
         self.place = place
+        self.types: Mapping[str, str] = types or {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,6 +56,18 @@ class Certainty:
             return edge.on is EdgeKind.SUCCESS
         return self.has_succeeded(one, edge.source)
 
+    def exclude(self, one: str, other: str) -> bool:
+        """Returns whether two nodes surely never both run: each way to the one rules out every way to the other."""
+        ways, others = self._ways[one], self._ways[other]
+        if ways is None or others is None:
+            return False
+        sure = self._sure_outcomes(one) | self._sure_outcomes(other)
+        return not any(_fit(way | another | sure) for way in ways for another in others)
+
+    def _sure_outcomes(self, when_runs: str) -> Scenario:
+        found = (name for name in self._handlers if self._shape.is_ancestor(name, when_runs))
+        return frozenset((f"node {name}", _SUCCEEDED) for name in found if self.has_succeeded(name, when_runs))
+
     def _decide(self, one: str, when_runs: str) -> bool:
         if self._on_every_way[when_runs] & self._shape.bit(one):
             return True

@@ -4,15 +4,17 @@ from dataclasses import dataclass, replace
 
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.edges import EdgeDraft, add_case_edges, read_edges
-from headway.coordinator.core.compiler.faults import Code, Fault, Faults
-from headway.coordinator.core.compiler.fields import Entries, Reading, check_name
+from headway.coordinator.core.compiler.faults import Code, Fault, Faults, nearest
+from headway.coordinator.core.compiler.fields import Defaults, Entries, Reading, check_name
 from headway.coordinator.core.compiler.graph import Shape
-from headway.coordinator.core.compiler.nodes import NodeDraft, read_nodes
+from headway.coordinator.core.compiler.nodes import NodeDraft, read_nodes, read_queue, read_schema
+from headway.coordinator.core.compiler.policies import read_retry, read_timeouts
 from headway.coordinator.core.compiler.schema import check_schema
 from headway.coordinator.core.compiler.scope import ScopeCheck
 from headway.coordinator.core.compiler.template_parser import Site, TemplateParser
 from headway.coordinator.core.compiler.yaml_tree import Source, YamlMap, load_yaml
-from headway.coordinator.core.plan import Edge, EdgeKind, Json, Node, NodeType, OnFailure, Plan
+from headway.coordinator.core.plan import Edge, EdgeKind, Json, Literal, Node, NodeType, OnFailure, Plan
+from headway.coordinator.core.schemas import misfits
 
 _MAX_CYCLES = 5
 _HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)
@@ -63,6 +65,7 @@ def _compile(reading: Reading, tree: YamlMap) -> Plan:
     if workflow:
         check_name(reading, workflow, entries.place_of("workflow"), "a workflow")
     entries.source_text("description")
+    reading = replace(reading, defaults=_read_defaults(reading, entries))
     drafts = _read_all_nodes(reading, entries)
     before = reading.faults.count(_OF_THE_GRAPH)
     written, refused = read_edges(reading, entries.list("edges"), drafts)
@@ -76,25 +79,57 @@ def _compile(reading: Reading, tree: YamlMap) -> Plan:
         workflow=workflow,
         nodes=nodes,
         edges=_with_reach(shape),
-        input_schema=_read_schema(reading, entries),
+        input_schema=read_schema(reading, entries, "input_schema"),
+        output_schema=read_schema(reading, entries, "output_schema"),
+        variables=_read_variables(reading, entries, drafts),
         deadline_ms=entries.duration("deadline"),
         on_failure=OnFailure(entries.word("on_failure") or OnFailure.STOP),
         outgoing=shape.outgoing,
         incoming=shape.incoming,
     )
+    if not reading.faults.fatal():
+        _check_run_output(reading, entries, drafts, plan)
     if checks_wait:
         reading.faults.say_that_checks_wait()
     return plan
 
 
+def _read_defaults(reading: Reading, entries: Entries) -> Defaults:
+    tree = entries.map("defaults")
+    if tree is None:
+        return reading.defaults
+    given = Entries(reading, tree, language.DEFAULTS, "defaults")
+    return Defaults(
+        queue=read_queue(reading, given), retry=read_retry(reading, given), timeouts=read_timeouts(reading, given)
+    )
+
+
+def _read_variables(reading: Reading, entries: Entries, drafts: dict[str, NodeDraft]) -> dict[str, Json] | None:
+    """Returns the variables' schemas, and holds what is known of `set` nodes against them."""
+    tree = entries.map("vars")
+    if tree is None:
+        return None
+    schemas: dict[str, Json] = {}
+    for name, schema in tree.entries.items():
+        check_name(reading, name, tree.keys[name], "a variable")
+        schemas[name] = check_schema(reading, schema, f"the schema of {name}")
+    sound = not reading.faults.fatal()
+    for draft in drafts.values():
+        for name, value in draft.node.values.items():
+            place = draft.places["values"]
+            if name not in schemas:
+                message = f"{draft.node.id} sets {name}, which vars does not name"
+                reading.faults.add(place, Code.UNKNOWN_VARIABLE, message, nearest(name, schemas))
+            elif isinstance(value, Literal) and sound:
+                for path, problem in misfits(schemas[name], value.value)[:1]:
+                    message = f"{name} breaks its schema in vars: {path} {problem}"
+                    reading.faults.add(place, Code.CONTRADICTION, message, "set a value that fits")
+    return schemas
+
+
 def _read_all_nodes(reading: Reading, entries: Entries) -> dict[str, NodeDraft]:
     tree = entries.map("nodes")
     return read_nodes(reading, tree) if tree is not None else {}
-
-
-def _read_schema(reading: Reading, entries: Entries) -> Json:
-    tree = entries.tree("input_schema")
-    return None if tree is None else check_schema(reading, tree)
 
 
 def _check_graph(
@@ -131,7 +166,25 @@ def _check_expressions(
         scope.check_node(draft)
     for edge_draft in edge_drafts:
         scope.check_edge(edge_draft)
+    scope.check_order_of_sets(drafts)
     return scope.has_left_out
+
+
+def _check_run_output(reading: Reading, entries: Entries, drafts: dict[str, NodeDraft], plan: Plan) -> None:
+    """Meets outputs that are known before any run and break the run's contract."""
+    ends = [node for node in plan.nodes.values() if node.type is NodeType.FINISH]
+    known = [] if ends else [(entries.place_of("output_schema"), "a run without a finish node", Literal(value=None))]
+    for node in ends:
+        if node.outcome != "succeeded":
+            continue
+        given = node.output or Literal(value=None)
+        if isinstance(given, Literal):
+            place = drafts[node.id].places.get("output", drafts[node.id].place)
+            known.append((place, node.id, given))
+    for place, whose, given in known:
+        for path, problem in misfits(plan.output_schema, given.value)[:1]:
+            message = f"the output of {whose} breaks output_schema: {path} {problem}"
+            reading.faults.add(place, Code.CONTRADICTION, message, "give a finish node an output that fits")
 
 
 def _with_reach(shape: Shape) -> tuple[Edge, ...]:

@@ -11,8 +11,9 @@ from headway.coordinator.core.compiler.fields import Entries, Reading
 from headway.coordinator.core.compiler.nodes import NodeDraft, Target, read_target
 from headway.coordinator.core.compiler.template_parser import Site
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
-from headway.coordinator.core.plan import Case, Edge, EdgeKind, Node, NodeType, Place
+from headway.coordinator.core.plan import Case, Edge, EdgeKind, Node, NodeType, Place, TimeOuts
 
+_OPPOSITES = ((" == ", " != "), (" < ", " >= "), (" > ", " <= "))
 _HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)
 _ARROW = re.compile(r"\s*(\S+)\s*(?:->|→|>)\s*(\S+)\s*")
 
@@ -42,7 +43,7 @@ def read_edges(
             refused += draft.sites
             continue
         edge = draft.edge
-        key = (edge.source, edge.target, edge.on, edge.errors, edge.when.source if edge.when else None)
+        key = (edge.source, edge.target, edge.on, frozenset(edge.errors), edge.when.source if edge.when else None)
         if key in seen:
             message = f"the edge from {edge.source} to {edge.target} stands here twice; first in line {seen[key].line}"
             reading.faults.add(draft.place, Code.DUPLICATE_EDGE, message, "remove one of them")
@@ -50,6 +51,7 @@ def read_edges(
         seen[key] = draft.place
         kept.append(replace(draft, edge=replace(edge, index=len(kept))))
     _warn_of_dead_edges(reading, kept, nodes)
+    _warn_of_dead_ends(reading, kept, nodes)
     return kept, refused
 
 
@@ -159,7 +161,7 @@ def _warn_of_dead_edges(reading: Reading, drafts: list[EdgeDraft], nodes: Mappin
     takers: dict[str, Place] = {}  # per node, its first failure edge that takes everything
     for draft in drafts:
         edge, timeouts = draft.edge, nodes[draft.edge.source].node.timeouts
-        if edge.on is EdgeKind.TIMEOUT and timeouts.attempt_ms is timeouts.queue_ms is timeouts.total_ms is None:
+        if edge.on is EdgeKind.TIMEOUT and timeouts == TimeOuts():
             message = f"{edge.source} has no timeout, so this edge is never followed"
             reading.faults.add(draft.place, Code.EDGE_NEVER_FOLLOWED, message, "set its timeout", warning=True)
         if edge.on not in _HANDLING:
@@ -173,3 +175,26 @@ def _warn_of_dead_edges(reading: Reading, drafts: list[EdgeDraft], nodes: Mappin
             )
         elif edge.on is EdgeKind.FAILURE and not edge.errors and edge.when is None:
             takers[edge.source] = draft.place
+
+
+def _warn_of_dead_ends(reading: Reading, drafts: list[EdgeDraft], nodes: Mapping[str, NodeDraft]) -> None:
+    """A success that perhaps nothing follows, although edges lead on."""
+    onward: dict[str, list[EdgeDraft]] = {}
+    for draft in drafts:
+        if draft.edge.on not in _HANDLING and nodes[draft.edge.source].node.type is not NodeType.SWITCH:
+            onward.setdefault(draft.edge.source, []).append(draft)
+    for name, ways in onward.items():
+        conditions = [draft.edge.when.source for draft in ways if draft.edge.when is not None]
+        if len(conditions) < len(ways) or any(_is_opposite(one, other) for one in conditions for other in conditions):
+            continue
+        message = f"every edge out of {name} has a condition: if none holds, nothing follows it"
+        remedy = "add the way for all other cases, or a switch with a default"
+        reading.faults.add(ways[0].place, Code.MAY_LEAD_NOWHERE, message, remedy, warning=True)
+
+
+def _is_opposite(one: str, other: str) -> bool:
+    """True when one of two conditions surely holds, as far as their spelling tells."""
+    if other in (f"!({one})", f"!{one}"):
+        return True
+    is_plain = not any(operator in one for operator in ("&&", "||", "?"))
+    return is_plain and any(one.count(left) == 1 and one.replace(left, right) == other for left, right in _OPPOSITES)

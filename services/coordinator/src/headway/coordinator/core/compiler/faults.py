@@ -45,6 +45,8 @@ class Code(StrEnum):
     CYCLE = "cycle"
     EDGE_NOT_ALLOWED = "edge_not_allowed"
     EDGE_NEVER_FOLLOWED = "edge_never_followed"
+    MAY_LEAD_NOWHERE = "may_lead_nowhere"
+    UNORDERED_SET = "unordered_set"
     ISOLATED_NODE = "isolated_node"
     JOIN_OUT_OF_REACH = "join_out_of_reach"
     JOIN_OF_ONE = "join_of_one"

@@ -4,16 +4,25 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from headway.coordinator.core.cel import ALL_VARIABLES, FILTER_VARIABLES
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.faults import Code, Faults, nearest
 from headway.coordinator.core.compiler.language import Field
 from headway.coordinator.core.compiler.template_parser import TemplateParser
 from headway.coordinator.core.compiler.yaml_tree import Source, Yaml, YamlList, YamlMap, YamlScalar
-from headway.coordinator.core.plan import Expression, Place, Template
+from headway.coordinator.core.durations import parse_duration, spell_duration
+from headway.coordinator.core.plan import Expression, Place, RetryPolicy, Template, TimeOuts
 
-_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?")
-_UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000, 1)
 _NAME = re.compile(language.NAME_PATTERN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What nodes have that do not say otherwise; None: what the language says."""
+
+    queue: str | None = None
+    retry: RetryPolicy = RetryPolicy()
+    timeouts: TimeOuts = TimeOuts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +32,7 @@ class Reading:
     source: Source
     faults: Faults
     templates: TemplateParser
+    defaults: Defaults = Defaults()
 
 
 class Entries:
@@ -165,7 +175,8 @@ class Entries:
         if tree is None:
             return None
         text = tree.value if isinstance(tree.value, str) else spell(tree.value)
-        return self._reading.templates.condition(tree, text)
+        variables = FILTER_VARIABLES if self._fields[name].kind is language.Kind.FILTER else ALL_VARIABLES
+        return self._reading.templates.condition(tree, text, variables)
 
     def map(self, name: str) -> YamlMap | None:
         """Returns a map."""
@@ -251,23 +262,6 @@ def _nearest_name(name: str) -> str:
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     allowed = re.sub(r"[^a-z0-9_]+", "_", words.lower()).strip("_")[: language.MAX_NAME]
     return allowed if _NAME.fullmatch(allowed) else f"step_{allowed}"[: language.MAX_NAME].rstrip("_")
-
-
-def parse_duration(text: str) -> int | None:
-    """Returns the milliseconds of `1m30s`, or None when it is no duration."""
-    found = _DURATION.fullmatch(text)
-    if found is None or not text or len(text) > 40:  # noqa: PLR2004 - far beyond any duration
-        return None
-    return sum(int(count) * unit for count, unit in zip(found.groups(default="0"), _UNITS_MS, strict=True))
-
-
-def spell_duration(milliseconds: int) -> str:
-    """Returns the shortest spelling: 90000 is 1m30s."""
-    spelt = ""
-    for letter, unit in zip(("d", "h", "m", "s", "ms"), _UNITS_MS, strict=True):
-        count, milliseconds = divmod(milliseconds, unit)
-        spelt += f"{count}{letter}" if count else ""
-    return spelt or "0s"
 
 
 def spell(value: str | float | None) -> str:

@@ -5,10 +5,10 @@ differ. A new node type is a new entry here, a reader in `nodes` and a field in 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from headway.coordinator.core.plan import EdgeKind, NodeType, OnFailure, RetryPolicy
+from headway.coordinator.core.plan import Backoff, EdgeKind, NodeType, OnFailure, RetryPolicy
 
 NAME_PATTERN = r"[a-z][a-z0-9_]*"
 MAX_NAME = 63
@@ -47,6 +47,10 @@ class Kind(StrEnum):
     REQUEST = "request"
     RETRY = "retry policy"
     TIMEOUT = "duration or time-outs"
+    DEFAULTS = "defaults"
+    FILTER = "bare expression, also on `payload`"
+    SCHEMAS = "map of names to JSON Schemas"
+    RULES = "list of retry rules"
     NEED = "all, any or a number"
 
 
@@ -94,6 +98,15 @@ WORKFLOW = (
         ),
         default="anything",
     ),
+    Field(
+        name="output_schema",
+        kind=Kind.SCHEMA,
+        doc=(
+            "What the output of a run that succeeds must look like; a run without a `finish` node has the output null. "
+            "Another output fails the run with class `verdict_fail`."
+        ),
+        default="anything",
+    ),
     _duration("deadline", "How long a run may take, from its start or its reopening.", default="for ever"),
     Field(
         name="on_failure",
@@ -104,6 +117,18 @@ WORKFLOW = (
             "At the first unhandled failure: `stop` starts nothing more, `drain` lets the other "
             "branches go on to their end."
         ),
+    ),
+    Field(
+        name="vars",
+        kind=Kind.SCHEMAS,
+        doc="What variables must look like. With it, `set` nodes set these and no others.",
+        default="anything",
+    ),
+    Field(
+        name="defaults",
+        kind=Kind.DEFAULTS,
+        doc="What holds for nodes that do not say otherwise.",
+        default="none",
     ),
     Field(name="nodes", kind=Kind.NODES, doc="The steps.", required=True),
     Field(name="edges", kind=Kind.EDGES, doc="What follows what.", default="none"),
@@ -162,7 +187,7 @@ REQUEST = (
     _duration("timeout", "How long to wait for the answer.", default="as long as the attempt may last"),
 )
 
-RETRY = (
+_TRIES = (
     Field(
         name="max_attempts",
         kind=Kind.INTEGER,
@@ -171,11 +196,18 @@ RETRY = (
         least=1,
         most=1_000,
     ),
+    Field(
+        name="backoff",
+        kind=Kind.WORD,
+        words=tuple(Backoff),
+        default=_RETRY.backoff.value,
+        doc="How the pauses grow: by the `factor`, by `initial` each time, or not at all.",
+    ),
     _duration("initial", "The pause after the first failure.", default="1s", least=0),
     Field(
         name="factor",
         kind=Kind.NUMBER,
-        doc="By how much each pause is longer than the one before.",
+        doc="With `exponential`: by how much each pause is longer than the one before.",
         default=str(_RETRY.factor),
         least=1,
         most=100,
@@ -189,6 +221,16 @@ RETRY = (
         least=0,
         most=1,
     ),
+)
+RETRY = (
+    *_TRIES,
+    Field(
+        name="rules",
+        kind=Kind.RULES,
+        doc="What holds for some failures: the first rule that names a failure decides about it.",
+        default="none",
+    ),
+    _duration("budget", "No attempt begins later than this after the first one began.", default="for ever", least=0),
     Field(
         name="max_losses",
         kind=Kind.INTEGER,
@@ -199,16 +241,52 @@ RETRY = (
     ),
 )
 
+RETRY_RULE = (
+    Field(
+        name="errors",
+        kind=Kind.TEXTS,
+        doc="The failure classes (`timeout`, `exec_failed`, `verdict_fail`) or error types that it holds for.",
+        required=True,
+    ),
+    *(replace(field, default="that of the policy") for field in _TRIES),
+)
+
 TIMEOUT = (
     _duration("attempt", "One attempt, from the moment a worker takes it.", default="for ever"),
     _duration("queue", "Waiting for a worker, anew for each attempt.", default="for ever"),
-    _duration("total", "Everything, pauses between attempts included.", default="for ever"),
+    _duration("total", "Everything: queues, attempts and the pauses between them.", default="for ever"),
+    _duration(
+        "heartbeat",
+        "Silence of a handler that runs, from its beginning or its latest heartbeat. Only `call` nodes have it.",
+        default="for ever",
+        least=MIN_LEASE_MS,
+    ),
+    _duration(
+        "stall",
+        "The same without progress: no heartbeat with a new percent, message or checkpoint.",
+        default="for ever",
+        least=MIN_LEASE_MS,
+    ),
+)
+
+_QUEUE_DOC = "The queue whose workers run it: at most 63 small letters, digits and `_`, `.`, `-`."
+
+DEFAULTS = (
+    Field(name="queue", kind=Kind.TEXT, doc="The queue of `call` nodes.", default="default"),
+    Field(
+        name="retry", kind=Kind.RETRY, doc="The retry policy of `call`, `http` and `python` nodes.", default="no retry"
+    ),
+    Field(
+        name="timeout",
+        kind=Kind.TIMEOUT,
+        doc="The time-outs of `call`, `http` and `python` nodes; a duration alone is the `total`.",
+        default="for ever",
+        least=1,
+        most=MAX_DURATION_MS,
+    ),
 )
 
 _TYPE = Field(name="type", kind=Kind.WORD, words=tuple(NodeType), doc="What the node does.", required=True)
-
-
-_QUEUE_DOC = "The queue whose workers run it: at most 63 small letters, digits and `_`, `.`, `-`."
 
 
 def _worker(queue: str) -> tuple[Field, ...]:
@@ -230,8 +308,15 @@ def _worker(queue: str) -> tuple[Field, ...]:
             least=MIN_LEASE_MS,
             most=MAX_LEASE_MS,
             doc=(
-                "How long a silent worker is waited for before another may have the step; workers renew it meanwhile."
+                "How long a silent worker is waited for before another may have the step; workers renew it meanwhile. "
+                "By default at most half of `timeout.heartbeat` and `timeout.stall`: heartbeats travel with renewals."
             ),
+        ),
+        Field(
+            name="output_schema",
+            kind=Kind.SCHEMA,
+            doc="What its output must look like; another fails the attempt with class `verdict_fail`.",
+            default="anything",
         ),
         Field(name="optional", kind=Kind.BOOLEAN, doc="Its failure does not make the run fail.", default="false"),
     )
@@ -325,7 +410,12 @@ NODES: Mapping[NodeType, NodeKind] = {
         ),
     ),
     NodeType.SET: NodeKind(
-        doc=("Sets variables, which expressions of all later nodes read as `vars.name`."),
+        doc=(
+            "Sets variables, which expressions of all later nodes read as `vars.name`. Two nodes that set one\n"
+            "variable are either one behind the other or on ways of which only one is taken. A value that breaks the\n"
+            "schema that `vars:` of the workflow gives the variable fails the node with class `verdict_fail`, type\n"
+            "`VariableInvalid`."
+        ),
         example='total: {type: set, values: {cents: "${input.amount * 100}"}}',
         fields=(_TYPE, Field(name="values", kind=Kind.TEMPLATES, doc="Name to value.", required=True)),
     ),
@@ -353,20 +443,59 @@ NODES: Mapping[NodeType, NodeKind] = {
         example="cool_down: {type: wait, duration: 15m}",
         fields=(
             _TYPE,
-            _duration("duration", "How long."),
+            Field(
+                name="duration",
+                kind=Kind.TEMPLATE,
+                doc="How long: `15m`, or a template that yields such a text, seconds as decimals (`1.5s`) included.",
+                least=1,
+                most=MAX_DURATION_MS,
+            ),
             Field(
                 name="until",
                 kind=Kind.TEMPLATE,
-                doc=("An instant with its offset: `2030-01-31T09:00:00+01:00`, or a template that yields one."),
+                doc=(
+                    "An instant with its offset, `2030-01-31T09:00:00+01:00`, or with the name of its zone, "
+                    "`2030-01-31T09:00:00 Europe/Vienna`; or a template that yields one."
+                ),
+            ),
+            Field(
+                name="zone",
+                kind=Kind.TEMPLATE,
+                doc="The zone of an `until` that names none, such as `Europe/Vienna`.",
             ),
         ),
     ),
     NodeType.WAIT_FOR_EVENT: NodeKind(
-        doc=("Waits for a signal of this name, also one that came before. Its payload is the output."),
+        doc=(
+            "Waits for a signal of this name, also one that came before it began. Its payload is the output, or with\n"
+            "`count` the list of all payloads. Each signal goes to one node, of those that it fits to the one that\n"
+            "has waited longest; one that fits none is kept. A payload on which the filter cannot be evaluated does\n"
+            "not fit. When the run is retried from here, another signal is needed, unless `reuse` says that the old\n"
+            "one will do."
+        ),
         example="approve: {type: wait_for_event, event: approval, timeout: 2d}",
         fields=(
             _TYPE,
-            Field(name="event", kind=Kind.TEXT, doc="The signal's name.", required=True),
+            Field(
+                name="event",
+                kind=Kind.TEMPLATE,
+                doc="The signal's name, or a template that yields it when the node begins.",
+                required=True,
+            ),
+            Field(name="filter", kind=Kind.FILTER, doc="Which signals fit.", default="true"),
+            Field(
+                name="payload_schema",
+                kind=Kind.SCHEMA,
+                doc="What a payload must look like to fit.",
+                default="anything",
+            ),
+            Field(name="count", kind=Kind.INTEGER, doc="How many signals it waits for.", least=1, most=1_000),
+            Field(
+                name="reuse",
+                kind=Kind.BOOLEAN,
+                doc="Whether a retry of the run may use its signals again.",
+                default="false",
+            ),
             _duration("timeout", "How long to wait; then it fails with class `timeout`.", default="for ever"),
         ),
     ),

@@ -8,12 +8,15 @@ from datetime import datetime
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.faults import Code, nearest
 from headway.coordinator.core.compiler.fields import Entries, Reading, check_name, spell
-from headway.coordinator.core.compiler.policies import read_retry, read_timeouts
+from headway.coordinator.core.compiler.policies import lease_within, read_retry, read_timeouts
 from headway.coordinator.core.compiler.python_code import complaint_about
+from headway.coordinator.core.compiler.schema import check_schema
 from headway.coordinator.core.compiler.template_parser import Located, Site, object_of, offset_of
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
+from headway.coordinator.core.instants import split_zone
 from headway.coordinator.core.plan import (
     Expression,
+    Json,
     Literal,
     Node,
     NodeType,
@@ -176,19 +179,32 @@ def _read_python(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDr
 
 def _worker(reading: Reading, entries: Entries, draft: NodeDraft, handler: str, given: Template | None) -> NodeDraft:
     default_queue = language.NODES[draft.node.type].default_queue
-    queue = _named(reading, entries, "queue", _QUEUE, "small letters, digits and _ . -, at most 63")
-    lease_ms = entries.duration("lease")
+    if draft.node.type is NodeType.CALL:  # the others' workers are Headway's own
+        default_queue = reading.defaults.queue or default_queue
+    queue = read_queue(reading, entries)
+    timeouts = read_timeouts(reading, entries)
+    if draft.node.type is not NodeType.CALL:
+        timeouts = _without_silence(reading, entries, timeouts)
     node = replace(
         draft.node,
         handler=handler,
         input=given,
         queue=queue or default_queue,
-        lease_ms=draft.node.lease_ms if lease_ms is None else lease_ms,
+        lease_ms=lease_within(reading, entries, timeouts, draft.node.lease_ms),
         retry=read_retry(reading, entries),
-        timeouts=read_timeouts(reading, entries),
+        timeouts=timeouts,
         optional=entries.boolean("optional") or False,
+        output_schema=read_schema(reading, entries, "output_schema"),
     )
     return replace(draft, node=node)
+
+
+def _without_silence(reading: Reading, entries: Entries, timeouts: TimeOuts) -> TimeOuts:
+    """Only handlers of one's own send heartbeats."""
+    if "timeout" in entries and not timeouts.heartbeat_ms is timeouts.stall_ms is None:
+        message = "heartbeat and stall are time-outs of call nodes: no other sends heartbeats"
+        reading.faults.add(entries.place_of("timeout"), Code.CONTRADICTION, message, "set attempt instead")
+    return replace(timeouts, heartbeat_ms=None, stall_ms=None)
 
 
 # Control nodes
@@ -255,16 +271,28 @@ def _read_finish(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDr
 
 
 def _read_wait(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
-    wait_ms, until = entries.duration("duration"), entries.template("until")
+    wait, until, zone = entries.template("duration"), entries.template("until"), entries.template("zone")
     if ("duration" in entries) == ("until" in entries):
         has = "both duration and until" if "until" in entries else "neither duration nor until"
         remedy = "exactly one of the two says how long"
         reading.faults.add(entries.place, Code.CONTRADICTION, f"the wait node has {has}", remedy)
-    if isinstance(until, Literal) and not _is_instant(until.value):
-        remedy = "write 2030-01-31T09:00:00+01:00, with the offset, or Z for UTC"
-        message = "until is no instant with an offset"
-        reading.faults.add(entries.place_of("until"), Code.WRONG_VALUE, message, remedy)
-    return replace(draft, node=replace(draft.node, wait_ms=wait_ms, until=until))
+    if "zone" in entries and "until" not in entries:
+        reading.faults.add(entries.place_of("zone"), Code.CONTRADICTION, "zone goes with until", "remove it")
+    if isinstance(until, Literal):
+        _check_instant(reading, entries, until.value, has_zone="zone" in entries)
+    wait_ms = entries.duration("duration") if isinstance(wait, Literal) else None
+    wait = None if isinstance(wait, Literal) else wait
+    return replace(draft, node=replace(draft.node, wait_ms=wait_ms, wait=wait, until=until, zone=zone))
+
+
+def _check_instant(reading: Reading, entries: Entries, value: Json, *, has_zone: bool) -> None:
+    local, zone = split_zone(value) if isinstance(value, str) else ("", "")
+    named = bool(zone) + has_zone
+    if _is_instant(local) if not named else named == 1 and _is_instant(f"{local}Z"):
+        return
+    remedy = "write 2030-01-31T09:00:00+01:00, with Z for UTC, or 2030-01-31T09:00:00 Europe/Vienna"
+    message = "until is no instant with either an offset or a zone"
+    reading.faults.add(entries.place_of("until"), Code.WRONG_VALUE, message, remedy)
 
 
 def _is_instant(value: object) -> bool:
@@ -278,9 +306,20 @@ def _is_instant(value: object) -> bool:
 
 
 def _read_wait_for_event(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
-    event = _named(reading, entries, "event", _EVENT, "letters, digits and _ . : / -")
-    timeouts = TimeOuts(total_ms=entries.duration("timeout"))
-    return replace(draft, node=replace(draft.node, event=event or "", timeouts=timeouts))
+    given = entries.template("event") if "event" in entries else None
+    is_computed = given is not None and not isinstance(given, Literal)
+    event = None if is_computed else _named(reading, entries, "event", _EVENT, "letters, digits and _ . : / -")
+    node = replace(
+        draft.node,
+        event=event or "",
+        event_name=given if is_computed else None,
+        filter=entries.condition("filter"),
+        payload_schema=read_schema(reading, entries, "payload_schema"),
+        count=entries.integer("count"),
+        reuse=entries.boolean("reuse") or False,
+        timeouts=TimeOuts(total_ms=entries.duration("timeout")),
+    )
+    return replace(draft, node=node)
 
 
 _READERS: Mapping[NodeType, Callable[[Reading, Entries, NodeDraft], NodeDraft]] = {
@@ -294,6 +333,17 @@ _READERS: Mapping[NodeType, Callable[[Reading, Entries, NodeDraft], NodeDraft]] 
     NodeType.WAIT: _read_wait,
     NodeType.WAIT_FOR_EVENT: _read_wait_for_event,
 }
+
+
+def read_schema(reading: Reading, entries: Entries, key: str) -> Json:
+    """Returns the JSON Schema behind a key; None: there is none, and anything fits."""
+    tree = entries.tree(key)
+    return None if tree is None else check_schema(reading, tree, key)
+
+
+def read_queue(reading: Reading, entries: Entries) -> str | None:
+    """Returns the name of a queue."""
+    return _named(reading, entries, "queue", _QUEUE, "small letters, digits and _ . -, at most 63")
 
 
 def read_target(entries: Entries, name: str) -> Target | None:

@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from headway.coordinator.core.cel import limits
 from headway.coordinator.core.compiler import language
-from headway.coordinator.core.compiler.fields import spell, spell_duration
+from headway.coordinator.core.compiler.fields import spell
 from headway.coordinator.core.compiler.language import Field, Kind
 from headway.coordinator.core.compiler.yaml_tree import MAX_BYTES, MAX_DEPTH, MAX_VALUES
+from headway.coordinator.core.durations import spell_duration
 from headway.coordinator.core.payloads import LIMIT
 
 _MARKED = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
@@ -75,9 +76,11 @@ def _limits() -> str:
 
 _PARTS: Mapping[str, Callable[[], str]] = {
     "workflow": lambda: table(language.WORKFLOW),
+    "defaults": lambda: table(language.DEFAULTS),
     "nodes": _nodes,
     "request": lambda: table(language.REQUEST),
     "retry": lambda: table(language.RETRY),
+    "retry rule": lambda: table(language.RETRY_RULE),
     "timeout": lambda: table(language.TIMEOUT),
     "edge": lambda: table(language.EDGE),
     "case": lambda: table(language.CASE),

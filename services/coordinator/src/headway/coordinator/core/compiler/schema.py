@@ -1,53 +1,36 @@
-"""The input schema of a workflow: is it one, and does an input fit it?
+"""The schemas of a workflow, of inputs, outputs and signals: is what was written one that can be used?"""
 
-JSON Schema, draft 2020-12; patterns in RE2's syntax, which takes linear time. Formats are not
-checked, and nothing is ever fetched: references lead within the schema.
-"""
-
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterator
 from typing import cast
 
-import orjson
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
-from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, Schema
 
 from headway.coordinator.core.compiler.faults import Code
 from headway.coordinator.core.compiler.fields import Reading
-from headway.coordinator.core.compiler.schema_steps import (
+from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar, plain_value
+from headway.coordinator.core.plan import Json, Place
+from headway.coordinator.core.schemas import (
     MAX_STEPS,
     Budget,
-    CountingValidator,
     PatternInvalid,
     TooManySteps,
     compile_pattern,
-    without_dialects,
+    cut_message,
+    no_registry,
+    validator_of,
 )
-from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar, plain_value
-from headway.coordinator.core.plan import Json, Place
 
-_MAX_FAULTS = 20
-_MAX_SHOWN = 200
 _REFERENCES = ("$ref", "$dynamicRef")
-_WORDS: Mapping[type, str] = {
-    dict: "object",
-    list: "array",
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    type(None): "null",
-}
 
 
-def check_schema(reading: Reading, tree: Yaml) -> Json:
-    """Returns the schema; what is wrong in it becomes faults."""
+def check_schema(reading: Reading, tree: Yaml, what: str) -> Json:
+    """Returns the schema; what is wrong in it becomes faults. `what`: the key behind which it stands."""
     schema = plain_value(tree)
     if not isinstance(tree, YamlMap):
-        reading.faults.add(tree.place, Code.SCHEMA_INVALID, "input_schema must be a map", "write {type: object, …}")
+        reading.faults.add(tree.place, Code.SCHEMA_INVALID, f"{what} must be a map", "write {type: object, …}")
         return None
     faults_before = len(reading.faults.ordered())
     for error in Draft202012Validator(Draft202012Validator.META_SCHEMA).iter_errors(schema):
@@ -62,88 +45,16 @@ def check_schema(reading: Reading, tree: Yaml) -> Json:
     return schema
 
 
-def check_input(schema: Json, value: Json, budget: Budget | None = None) -> list[tuple[str, str]]:
-    """Returns what is wrong with an input: JSON path (`$.order_id`) and message; at most 20.
-
-    Args:
-        schema: of the plan; None: anything fits.
-        value: the input.
-        budget: the steps that it may take; None: MAX_STEPS.
-    """
-    if schema is None:
-        return []
-    validator = _validator(orjson.dumps(schema, option=orjson.OPT_SORT_KEYS), budget or Budget())
-    found: list[tuple[str, str]] = []
-    try:
-        for error in validator.iter_errors(value):
-            found += _explain(error)
-            if len(found) >= _MAX_FAULTS:
-                break
-    except RecursionError:
-        found.append(("$", "is nested too deeply to be checked"))
-    except TooManySteps:
-        found = [("$", f"the schema asks for more than {MAX_STEPS:,} checks on this input")]
-    except PatternInvalid as error:
-        found.append(("$", f"the schema has a pattern that cannot be matched: {error}"))
-    return sorted(found[:_MAX_FAULTS])
-
-
-def _validator(schema: bytes, budget: Budget) -> Draft202012Validator:
-    return CountingValidator(_loaded(schema), registry=_registry(), format_checker=budget)
-
-
-@lru_cache(maxsize=256)
-def _loaded(schema: bytes) -> Schema:
-    return cast("Schema", without_dialects(orjson.loads(schema)))
-
-
-def _registry() -> Registry[Schema]:
-    return Registry()  # empty, and without a way to retrieve anything
-
-
-def _explain(error: ValidationError) -> Iterator[tuple[str, str]]:
-    path, value = error.json_path, cast("Json", error.instance)
-    limit = cast("Json", error.validator_value)
-    match error.validator, limit, value:
-        case "required", list(), dict():
-            missing = next((name for name in limit if error.message.startswith(repr(name))), "")
-            yield _member(path, str(missing)), "is required"
-        case "additionalProperties", _, dict():
-            known = _known_properties(cast("Json", error.schema))
-            unknown = [name for name in value if name not in known]
-            yield from ((_member(path, name), "is not among the properties allowed") for name in unknown)
-        case "type", _, _:
-            wanted = " or ".join(str(each) for each in limit) if isinstance(limit, list) else str(limit)
-            yield path, f"must be of type {wanted}, not {_WORDS[type(value)]}"
-        case "enum", list(), _:
-            yield path, f"must be one of {orjson.dumps(limit).decode()[:_MAX_SHOWN]}"
-        case _:
-            yield path, _shown(error)
-
-
-def _known_properties(schema: Json) -> frozenset[str]:
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    return frozenset(properties) if isinstance(properties, dict) else frozenset()
-
-
-def _member(path: str, name: str) -> str:
-    return f"{path}.{name}" if name.isidentifier() else f"{path}[{orjson.dumps(name).decode()}]"
-
-
-def _shown(error: ValidationError) -> str:
-    return error.message if len(error.message) <= _MAX_SHOWN else error.message[:_MAX_SHOWN] + "…"
-
-
 def _explain_schema(error: ValidationError) -> tuple[str, str]:
     if error.absolute_path and error.absolute_path[-1] == "type":
         remedy = "types are array, boolean, integer, null, number, object and string"
         return f"not JSON Schema: {error.instance!r} is no type", remedy
-    return f"not JSON Schema: {_shown(error)}", ""
+    return f"not JSON Schema: {cut_message(error)}", ""
 
 
 def _check_references(reading: Reading, tree: Yaml, schema: Json) -> None:
     resource = DRAFT202012.create_resource(cast("Schema", schema))
-    resolver = _registry().with_resource("", resource).resolver("")
+    resolver = no_registry().with_resource("", resource).resolver("")
     for reference, place in _texts_at(tree, _REFERENCES):
         if not reference.startswith("#"):
             remedy = "put it under $defs and refer to #/$defs/name"
@@ -181,7 +92,7 @@ def _try_out(reading: Reading, tree: Yaml, schema: Json) -> None:
     samples: tuple[Json, ...] = (None, 0, "a", ["a"], {"a": 0})
     try:
         for sample in samples:
-            list(_validator(orjson.dumps(schema, option=orjson.OPT_SORT_KEYS), Budget()).iter_errors(sample))
+            list(validator_of(schema, Budget()).iter_errors(sample))
     except TooManySteps:
         message = f"the schema asks for more than {MAX_STEPS:,} checks even on a small input"
         reading.faults.add(tree.place, Code.SCHEMA_INVALID, message, "let alternatives not contain one another")

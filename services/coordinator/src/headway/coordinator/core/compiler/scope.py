@@ -104,6 +104,19 @@ class ScopeCheck:
         )
         self._check_sites(draft.sites, view)
 
+    def check_order_of_sets(self, drafts: Mapping[str, NodeDraft]) -> None:
+        """Checks that of two nodes that set one variable one comes first, or only one runs."""
+        shape, certainty = self._shape, self._certainty
+        if shape is None or certainty is None:
+            return
+        for variable, setters in self._setters.items():
+            for place, one in enumerate(setters):
+                other = next((each for each in setters[:place] if not _is_ordered(shape, certainty, one, each)), None)
+                if other is not None:
+                    message = f"{other} and {one} both set {variable}, and nothing says which of them comes first"
+                    remedy = f"let one lead to the other, or give the variable in {one} another name"
+                    self._faults.add(drafts[one].place, Code.UNORDERED_SET, message, remedy)
+
     def check_refused(self, sites: Collection[Site]) -> None:
         """Checks the names in expressions on edges that were refused."""
         self._check_sites(sites, None)
@@ -194,6 +207,10 @@ class ScopeCheck:
             remedy = f"guard it: has(error.class) ? {spell(mention.path)} : null"
             message = "error is there only if a failure led here"
             self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
+
+
+def _is_ordered(shape: Shape, certainty: Certainty, one: str, other: str) -> bool:
+    return shape.is_ancestor(one, other) or shape.is_ancestor(other, one) or certainty.exclude(one, other)
 
 
 def _guard_of(mention: Mention) -> VariablePath:

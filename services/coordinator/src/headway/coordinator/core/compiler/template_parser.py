@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headway.coordinator.core.cel import (
+    ALL_VARIABLES,
     TEXT_LITERAL,
     Compiled,
     ExpressionInvalid,
@@ -80,7 +81,7 @@ class TemplateParser:
             case YamlMap(entries=entries):
                 return object_of({key: self.template(value) for key, value in entries.items()})
 
-    def condition(self, tree: YamlScalar, written: str) -> Expression | None:
+    def condition(self, tree: YamlScalar, written: str, variables: frozenset[str] = ALL_VARIABLES) -> Expression | None:
         """Returns a bare expression that yields true or false, or None when there is a fault in it."""
         text = Located(self._source, tree, written)
         stripped = written.strip()
@@ -90,7 +91,7 @@ class TemplateParser:
             self._faults.add(tree.place, Code.BARE_EXPRESSION, message, f"write {inner}")
             return None
         begin = len(written) - len(written.lstrip())
-        compiled = self._compile(text, stripped, begin)
+        compiled = self._compile(text, stripped, begin, variables)
         if compiled is None:
             return None
         if compiled.result not in _CONDITION_TYPES:
@@ -136,10 +137,12 @@ class TemplateParser:
             return Reference(path=compiled.references.whole, place=place)
         return Computed(expression=self._expression(compiled, place))
 
-    def _compile(self, text: "Located", expression: str, begin: int) -> Compiled | None:
+    def _compile(
+        self, text: "Located", expression: str, begin: int, variables: frozenset[str] = ALL_VARIABLES
+    ) -> Compiled | None:
         """Compiles what stands in the text at `begin`, and notes what it names."""
         try:
-            compiled = compile_expression(expression)
+            compiled = compile_expression(expression, variables)
         except ExpressionInvalid as error:
             place = text.place(begin + offset_of(expression, error.line, error.column))
             self._faults.add(place, Code.EXPRESSION_INVALID, error.message, error.remedy)

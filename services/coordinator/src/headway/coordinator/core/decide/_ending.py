@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headway.coordinator.core import actions as do
+from headway.coordinator.core.decide._contracts import breach
+from headway.coordinator.core.document import NULL
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.outcome import outcome, tally_of
 from headway.coordinator.core.plan import FailureClass, Json
@@ -34,6 +36,11 @@ def settle(walk: Walk) -> None:
     if ended is None:
         return
     error = None if ended is RunState.SUCCEEDED else _run_error(walk, ended)
+    if ended is RunState.SUCCEEDED and not run.finish_path:
+        broken = breach(walk.graph.plan.output_schema, NULL, "the run's output")
+        if broken is not None:
+            ended = RunState.FAILED
+            error = {"failure_class": broken.failure_class, "message": broken.message, "paths": []}
     source = walk.row(run.finish_path) if run.finish_path else None
     has_output = source is not None and source.output_attempt is not None
     walk.emit(

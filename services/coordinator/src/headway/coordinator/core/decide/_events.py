@@ -4,7 +4,8 @@ from datetime import timedelta
 from typing import assert_never
 
 from headway.coordinator.core import actions as do
-from headway.coordinator.core.decide import _nodes, redo
+from headway.coordinator.core.decide import _nodes, _signals, redo
+from headway.coordinator.core.decide._contracts import breach
 from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.events import (
     Failure,
@@ -34,11 +35,17 @@ def reduce(walk: Walk, event: RunEvent) -> None:
     walk.projector.count_event()
     match event:
         case NodeCompleted():
-            _claim(walk, event.path)
-            walk.complete(event.path, "succeed", event.output, reported=True)
+            _node_completed(walk, event)
         case NodeFailed():
             _claim(walk, event.path)
-            walk.fail(event.path, "fail", event.failure, retryable=not event.final, reported=True)
+            walk.fail(
+                event.path,
+                "fail",
+                event.failure,
+                retryable=not event.final,
+                reported=True,
+                asked_ms=event.retry_after_ms,
+            )
         case NodeCancelled():
             _node_cancelled(walk, event)
         case LeaseReleased():
@@ -92,6 +99,16 @@ def _claim(walk: Walk, path: str) -> TaskRow:
         )
     )
     return walk.row(path)
+
+
+def _node_completed(walk: Walk, event: NodeCompleted) -> None:
+    path = event.path
+    _claim(walk, path)
+    broken = breach(walk.graph.node(path).output_schema, event.output, f"the output of {path}")
+    if broken is None:
+        walk.complete(path, "succeed", event.output, reported=True)
+    else:
+        walk.fail(path, "fail", broken, retryable=True, reported=True)
 
 
 def _node_cancelled(walk: Walk, event: NodeCancelled) -> None:
@@ -163,8 +180,8 @@ def _timer_fired(walk: Walk, event: TimerFired) -> None:
         case "wait":
             walk.complete(event.path, "wait_succeeded", None)
         case "event_timeout":
-            name = walk.graph.node(event.path).event
-            walk.fail(event.path, "wait_failed", _timed_out("event", f"no signal {name} came"), retryable=False)
+            message = f"no signal {_signals.name_of(walk, event.path)} came that fits"
+            walk.fail(event.path, "wait_failed", _timed_out("event", message), retryable=False)
         case "retry":
             _nodes.dispatch(walk, event.path, "retry_ready")
         case "queue_timeout":
@@ -174,6 +191,8 @@ def _timer_fired(walk: Walk, event: TimerFired) -> None:
             )
         case "total_timeout":
             _total_timeout(walk, event.path)
+        case "heartbeat_timeout" | "stall_timeout":
+            _silent(walk, event)
         case "run_deadline":
             stops_already = walk.run.is_stopping  # with a grace of its own
             walk.emit(do.MarkRun(flag="expired"))
@@ -202,6 +221,18 @@ def _total_timeout(walk: Walk, path: str) -> None:
     walk.fail(path, _EXPIRE[row.state], _timed_out("total", f"after {total_ms} ms"), retryable=False)
 
 
+def _silent(walk: Walk, event: TimerFired) -> None:
+    """The handler gave no sign of life, or told of no progress: whether it did was judged before."""
+    _claim(walk, event.path)
+    timeouts = walk.graph.node(event.path).timeouts
+    which, what, limit_ms = (
+        ("heartbeat", "no heartbeat", timeouts.heartbeat_ms)
+        if event.kind == "heartbeat_timeout"
+        else ("stall", "no progress", timeouts.stall_ms)
+    )
+    walk.fail(event.path, "fail", _timed_out(which, f"{what} for {limit_ms} ms"), retryable=True)
+
+
 def _close_the_rest(walk: Walk) -> None:
     """The grace is over: attempts that nobody ended are closed, their effect unknown."""
     rows = [row for row in walk.draft.known_tasks().values() if row.is_open]
@@ -216,13 +247,7 @@ def _close_the_rest(walk: Walk) -> None:
 def _signal_received(walk: Walk, event: SignalReceived) -> None:
     if walk.run.is_final:
         raise RunClosed(run_id=walk.draft.state.run_id, state=walk.run.state)
-    paths = walk.graph.waits.get(event.name, ())
-    walk.draft.require_tasks(paths)
-    walk.emit(do.BufferSignal(name=event.name, payload=event.payload))
-    rows = [row for path in paths if (row := walk.draft.task(path)) is not None and row.state is TaskState.WAITING]
-    if rows:
-        oldest = min(rows, key=lambda row: (row.ready_at or walk.at, row.path))
-        _nodes.take_signal(walk, oldest.path, event.name)
+    _signals.receive(walk, event)
 
 
 def _run_cancelled(walk: Walk, event: RunCancelled) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import orjson
 
 from headway.coordinator.core import actions as do
+from headway.coordinator.core.decide._contracts import breach, variable_breach
 from headway.coordinator.core.decide._scope import Scope
+from headway.coordinator.core.decide._signals import take_what_is_there
 from headway.coordinator.core.document import NULL, Document
+from headway.coordinator.core.durations import parse_computed_duration
 from headway.coordinator.core.events import Failure
-from headway.coordinator.core.machines import TaskState
-from headway.coordinator.core.plan import FailureClass, Json, Node, NodeType, Template
+from headway.coordinator.core.instants import is_local, parse_instant, split_zone
+from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.plan import FailureClass, Json, Node, NodeType, Template, TimeOuts
 from headway.coordinator.core.templates import evaluate_condition, render, whole_reference
 
 if TYPE_CHECKING:
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from headway.coordinator.core.decide._walk import Walk
     from headway.coordinator.core.rows import PayloadKey
 
+LONGEST_NAME = 200  # characters of a signal's name
+LONGEST_MS = 3_650 * 86_400_000  # of a wait
 PAYLOAD_LIMIT = 1 << 20  # bytes of JSON, for anything that is stored
 
 
@@ -53,11 +59,21 @@ def begin(walk: Walk, path: str, *, keep_input: bool) -> None:
 
 def dispatch(walk: Walk, path: str, via: str | None) -> None:
     """Put an attempt on its queue."""
-    attempt, queue_ms = walk.row(path).attempt, walk.graph.node(path).timeouts.queue_ms
+    attempt, timeouts = walk.row(path).attempt, walk.graph.node(path).timeouts
     walk.emit(do.DispatchTask(path=path, attempt=attempt, via=via))
-    if queue_ms is not None:
-        due_at = walk.at + timedelta(milliseconds=queue_ms)
-        walk.emit(do.ScheduleTimer(path=path, kind="queue_timeout", attempt=attempt, due_at=due_at))
+    for kind, limit_ms in attempt_timers(timeouts):
+        due_at = walk.at + timedelta(milliseconds=limit_ms)
+        walk.emit(do.ScheduleTimer(path=path, kind=kind, attempt=attempt, due_at=due_at))
+
+
+def attempt_timers(timeouts: TimeOuts) -> list[tuple[str, int]]:
+    """The timers that are set with each attempt: kind and milliseconds."""
+    given = (
+        ("queue_timeout", timeouts.queue_ms),
+        ("heartbeat_timeout", timeouts.heartbeat_ms),
+        ("stall_timeout", timeouts.stall_ms),
+    )
+    return [(kind, limit_ms) for kind, limit_ms in given if limit_ms is not None]
 
 
 def _dispatch(walk: Walk, node: Node, *, keep_input: bool) -> None:
@@ -145,7 +161,12 @@ def _set(walk: Walk, node: Node) -> None:
         walk.fail(node.id, "decide_failed", error.failure, retryable=False)
         return
     plain = document.value  # decoded again: what was passed through undecoded must not stay so in the variables
-    walk.emit(do.SetVariables(values=plain if isinstance(plain, dict) else {}))
+    known = plain if isinstance(plain, dict) else {}
+    broken = variable_breach(walk.graph.plan.variables, known)
+    if broken is not None:
+        walk.fail(node.id, "decide_failed", broken, retryable=False)
+        return
+    walk.emit(do.SetVariables(values=known))
     walk.complete(node.id, "decide_succeeded", document)
 
 
@@ -157,55 +178,88 @@ def _finish(walk: Walk, node: Node) -> None:
     except _TooLargeError as error:
         walk.fail(node.id, "decide_failed", error.failure, retryable=False)
         return
-    if message is not None:  # kept as the node's input: what it was told to say
-        row = walk.row(node.id)
-        walk.emit(do.StorePayload(path=node.id, attempt=row.attempt, role="input", data=message))
-        walk.emit(do.SetInput(path=node.id, input=(node.id, row.attempt, "input"), generation=row.generation))
+    if node.outcome == RunState.SUCCEEDED:
+        broken = breach(walk.graph.plan.output_schema, NULL if output is None else output, "the run's output")
+        if broken is not None:
+            walk.fail(node.id, "decide_failed", broken, retryable=False)
+            return
+    if message is not None:
+        _keep_as_input(walk, node.id, message)
     walk.complete(node.id, "decide_succeeded", output)
     walk.emit(do.MarkRun(flag="finish_path", path=node.id))
     walk.stop_rest()
 
 
 def _wait(walk: Walk, node: Node) -> None:
-    if node.wait_ms is not None:
-        due_at = walk.at + timedelta(milliseconds=node.wait_ms)
-    else:
-        rendered = None if node.until is None else _render(Scope(walk, target=node.id), node.until)
-        until = Document.of(rendered).value  # a whole output comes undecoded
-        parsed = _instant(until)
-        if parsed is None:
-            failure = Failure(
-                failure_class=FailureClass.EXEC_FAILED,
-                type="InvalidInstant",
-                message="`until` must be RFC 3339 text with an offset, such as 2030-01-31T09:00:00Z, "
-                f"not {repr(until)[:100]}",
-            )
-            walk.fail(node.id, "decide_failed", failure, retryable=False)
-            return
-        due_at = parsed
+    try:
+        due_at = _end_of_wait(walk, node)
+    except _InvalidTimeError as error:
+        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type=error.type, message=str(error))
+        walk.fail(node.id, "decide_failed", failure, retryable=False)
+        return
     walk.emit(do.AwaitTask(path=node.id, due_at=due_at))
     attempt = walk.row(node.id).attempt
     walk.emit(do.ScheduleTimer(path=node.id, kind="wait", attempt=attempt, due_at=due_at))
 
 
+def _end_of_wait(walk: Walk, node: Node) -> datetime:
+    scope = Scope(walk, target=node.id)
+    if node.wait_ms is not None:
+        return walk.at + timedelta(milliseconds=node.wait_ms)
+    if node.wait is not None:
+        spelt = _rendered(scope, node.wait)
+        wait_ms = parse_computed_duration(spelt) if isinstance(spelt, str) else None
+        if wait_ms is None or wait_ms > LONGEST_MS:
+            problem = f"`duration` must be text such as 90s or 1m30s, and at most ten years, not {repr(spelt)[:100]}"
+            raise _InvalidTimeError("InvalidDuration", problem)
+        return walk.at + timedelta(milliseconds=wait_ms)
+    until = _rendered(scope, node.until) if node.until is not None else None
+    local, zone = split_zone(until) if isinstance(until, str) else ("", "")
+    given = _rendered(scope, node.zone) if node.zone is not None else ""
+    instant = parse_instant(local)
+    if not zone and not given and instant is not None:
+        return instant
+    if not is_local(local) or bool(zone) == bool(given) or not isinstance(given, str):
+        problem = (
+            "`until` must be RFC 3339 text with either an offset or one zone, such as 2030-01-31T09:00:00Z or "
+            f"2030-01-31T09:00:00 Europe/Vienna, not {repr(until)[:100]}"
+        )
+        raise _InvalidTimeError("InvalidInstant", problem)
+    found = walk.draft.instant(local, zone or given)
+    if found is None:
+        raise _InvalidTimeError("InvalidInstant", f"there is no time {local[:100]} in a zone {(zone or given)[:100]}")
+    return found
+
+
+def _rendered(scope: Scope, template: Template) -> Json:
+    return Document.of(_render(scope, template)).value  # a whole output comes undecoded
+
+
 def _wait_for_event(walk: Walk, node: Node) -> None:
-    """Take the oldest signal that nobody has taken, or wait for one."""
-    buffered = walk.draft.untaken(node.event)
+    """Take signals that nobody has taken, oldest first, or wait for them."""
+    name = node.event
+    if node.event_name is not None:
+        given = _rendered(Scope(walk, target=node.id), node.event_name)
+        if not isinstance(given, str) or not 0 < len(given) <= LONGEST_NAME or "\x00" in given:
+            problem = f"`event` must be text of 1 to {LONGEST_NAME} characters, not {repr(given)[:100]}"
+            failure = Failure(failure_class=FailureClass.EXEC_FAILED, type="InvalidEventName", message=problem)
+            walk.fail(node.id, "decide_failed", failure, retryable=False)
+            return
+        name = given
+        _keep_as_input(walk, node.id, Document.of(name))
     total_ms = node.timeouts.total_ms
     due_at = None if total_ms is None else walk.at + timedelta(milliseconds=total_ms)
     walk.emit(do.AwaitTask(path=node.id, due_at=due_at))
-    if buffered:
-        take_signal(walk, node.id, node.event)
-    elif due_at is not None:
+    if not take_what_is_there(walk, node.id, name) and due_at is not None:
         attempt = walk.row(node.id).attempt
         walk.emit(do.ScheduleTimer(path=node.id, kind="event_timeout", attempt=attempt, due_at=due_at))
 
 
-def take_signal(walk: Walk, path: str, name: str) -> None:
-    """Give a waiting node the oldest signal of that name; there is one."""
-    signal = walk.draft.untaken(name)[0]
-    walk.emit(do.TakeSignal(seq=signal.seq, path=path, name=name))
-    walk.complete(path, "wait_succeeded", signal.payload)
+def _keep_as_input(walk: Walk, path: str, document: Document) -> None:
+    """What a node was told to say, or to wait for."""
+    row = walk.row(path)
+    walk.emit(do.StorePayload(path=path, attempt=row.attempt, role="input", data=document))
+    walk.emit(do.SetInput(path=path, input=(path, row.attempt, "input"), generation=row.generation))
 
 
 _BEGIN: dict[NodeType, Callable[[Walk, Node], None]] = {
@@ -216,6 +270,14 @@ _BEGIN: dict[NodeType, Callable[[Walk, Node], None]] = {
     NodeType.WAIT: _wait,
     NodeType.WAIT_FOR_EVENT: _wait_for_event,
 }
+
+
+class _InvalidTimeError(Exception):
+    """What a template yielded is no time to wait for."""
+
+    def __init__(self, error_type: str, problem: str) -> None:
+        super().__init__(problem)
+        self.type = error_type
 
 
 class _TooLargeError(Exception):
@@ -237,24 +299,15 @@ def _document(value: Json, what: str) -> Document:
     return document
 
 
+def too_large_to_keep(what: str, document: Document) -> Failure | None:
+    """The failure of a node whose output is over the limit; None: it is not."""
+    size = len(document.raw)
+    return _too_large(what, size) if size > PAYLOAD_LIMIT else None
+
+
 def _too_large(what: str, size: int) -> Failure:
     return Failure(
         failure_class=FailureClass.EXEC_FAILED,
         type="PayloadTooLarge",
         message=f"{what} has {size} bytes of JSON; the limit is {PAYLOAD_LIMIT}",
     )
-
-
-def _instant(value: Json) -> datetime | None:
-    if not isinstance(value, str):
-        return None
-    try:
-        parsed = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    if parsed.tzinfo is None:
-        return None
-    try:
-        return parsed.astimezone(UTC)
-    except OverflowError:  # its instant is before the year 1 or after 9999
-        return None

@@ -22,16 +22,25 @@ NOT_REACHED = "not_reached"  # `nodes.x.state` of a node without a task
 class Scope:
     """Variables as one node, or one edge's condition, sees them."""
 
-    __slots__ = ("_error", "_target", "_walk")
+    __slots__ = ("_error", "_payload", "_target", "_walk")
 
-    def __init__(self, walk: Walk, *, target: str | None = None, error: tuple[str, Failure] | None = None) -> None:
+    def __init__(
+        self,
+        walk: Walk,
+        *,
+        target: str | None = None,
+        error: tuple[str, Failure] | None = None,
+        payload: Document | None = None,
+    ) -> None:
         """See the run through `walk`.
 
         Args:
             walk: the decision under way.
             target: the node that is about to run: `error` is that of the failure edge that led to it.
             error: for a condition on an edge behind a failure: the node that failed, and how.
+            payload: for a condition on a signal: its own.
         """
+        self._payload = payload
         self._walk = walk
         self._target = target
         self._error = error
@@ -54,6 +63,8 @@ class Scope:
             return descend(self._run(), path, 1)
         if root == "error":
             return descend(self._error_value(path), path, 1)
+        if root == "payload" and self._payload is not None:
+            return _inside(self._payload, path, 1)
         raise UnknownValue(path)
 
     def present(self, path: VariablePath) -> bool:

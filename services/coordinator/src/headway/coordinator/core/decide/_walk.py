@@ -6,12 +6,13 @@ edges a failed one that names it. A node that is not chosen passes dead on, a bl
 """
 
 from collections import deque
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide import _nodes
 from headway.coordinator.core.decide._ending import settle
+from headway.coordinator.core.decide._retrying import pause_before_retry
 from headway.coordinator.core.decide._weighing import (
     DEAD,
     LIVE,
@@ -32,7 +33,6 @@ from headway.coordinator.core.plan import (
     EdgeKind,
     NodeType,
     OnFailure,
-    RetryPolicy,
 )
 from headway.coordinator.core.projector import Projector
 from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
@@ -234,12 +234,30 @@ class Walk:
             else:
                 self._queue.append((edge, DEAD))
 
-    def fail(self, path: str, via: str, failure: Failure, *, retryable: bool, reported: bool = False) -> None:
-        """A node failed: it is tried again, or its tokens go out."""
-        node, row, run = self.graph.node(path), self.row(path), self.run
-        tries_left = retryable and node.type in WORKER_NODES and row.tries + 1 < node.retry.max_attempts
-        if tries_left and not run.is_stopping and (not run.failing or self.is_cleanup(path)):
-            self._retry(path, via, failure, reported=reported)
+    def complete_within_limit(self, path: str, via: str, output: Document) -> None:
+        """A wait is over, if what it gathered can be stored."""
+        failure = _nodes.too_large_to_keep(f"the output of {path}", output)
+        if failure is None:
+            self.complete(path, via, output)
+        else:
+            self.fail(path, "wait_failed", failure, retryable=False)
+
+    def fail(
+        self,
+        path: str,
+        via: str,
+        failure: Failure,
+        *,
+        retryable: bool,
+        reported: bool = False,
+        asked_ms: int | None = None,
+    ) -> None:
+        """A node failed: it is tried again, or its tokens go out. `asked_ms`: the pause that its handler asks for."""
+        run = self.run
+        may_retry = retryable and self.graph.node(path).type in WORKER_NODES and not run.is_stopping
+        pause = pause_before_retry(self, path, failure, asked_ms) if may_retry else None
+        if pause is not None and (not run.failing or self.is_cleanup(path)):
+            self._retry(path, via, failure, self.at + pause, reported=reported)
             return
         handler, tokens = weigh_failure(self, path, failure)
         disposition = self._disposition(path, handler)
@@ -253,9 +271,7 @@ class Walk:
         if disposition == "unhandled":
             self._fail_run()
 
-    def _retry(self, path: str, via: str, failure: Failure, *, reported: bool) -> None:
-        policy, tries = self.graph.node(path).retry, self.row(path).tries
-        due_at = self.at + timedelta(milliseconds=_pause_ms(policy, tries) * (1 - policy.jitter * self.chance))
+    def _retry(self, path: str, via: str, failure: Failure, due_at: datetime, *, reported: bool) -> None:
         self.cancel_timers(path, only_attempt=True)
         self.emit(
             do.FailTask(path=path, via=via, failure=failure, disposition=None, handled_by=None, reported=reported)
@@ -273,8 +289,8 @@ class Walk:
     def cancel_timers(self, path: str, *, only_attempt: bool = False) -> None:
         """Delete what could still fire for a task; `only_attempt`: for the attempt that is left behind."""
         node, attempt = self.graph.node(path), self.row(path).attempt
-        if node.timeouts.queue_ms is not None:
-            self.emit(do.CancelTimer(path=path, kind="queue_timeout", attempt=attempt))
+        for kind, _ in _nodes.attempt_timers(node.timeouts):
+            self.emit(do.CancelTimer(path=path, kind=kind, attempt=attempt))
         if node.type in WORKER_NODES:
             if node.timeouts.total_ms is not None and not only_attempt:
                 self.emit(do.CancelTimer(path=path, kind="total_timeout", attempt=0))
@@ -338,10 +354,3 @@ class Walk:
             self.emit(do.CancelTimer(path=row.path, kind="wait", attempt=row.attempt))
         self.emit(do.CancelTask(path=row.path, cause=self.run.stop_cause, reported=False))
         self.cancel_timers(row.path)
-
-
-def _pause_ms(policy: RetryPolicy, tries: int) -> float:
-    try:
-        return min(policy.initial_ms * policy.factor**tries, float(policy.max_ms))
-    except OverflowError:  # far beyond any cap
-        return float(policy.max_ms)

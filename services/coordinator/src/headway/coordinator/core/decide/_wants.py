@@ -47,11 +47,15 @@ def _after(graph: Graph, path: str) -> frozenset[Key]:
 
 def _reads(node: Node) -> Iterable[VariablePath]:
     templates: list[Template] = [
-        template for template in (node.input, node.output, node.message, node.until) if template is not None
+        template
+        for template in (node.input, node.output, node.message, node.until, node.wait, node.zone)
+        if template is not None
     ]
     templates.extend(node.values.values())
     for template in templates:
         yield from reads(template)
+    if node.event_name is not None:
+        yield from reads(node.event_name)
     conditions: Iterable[Expression] = (case.when for case in node.cases)
     for condition in conditions:
         yield from condition.reads

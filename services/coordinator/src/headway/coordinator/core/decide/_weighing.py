@@ -66,7 +66,11 @@ def weigh_failure(walk: Walk, path: str, failure: Failure) -> tuple[int | None, 
 
 def expression_failure(error: ExpressionError, edge: Edge | None = None) -> Failure:
     """An expression that could not be evaluated, as a failure of the node that needed it. `edge`: whose condition."""
-    details: dict[str, Json] | None = None if edge is None else {"edge": edge.index}
+    details: dict[str, Json] = {"expression": error.expression, "values": dict(error.types)}
+    if error.place is not None:
+        details |= {"line": error.place.line, "column": error.place.column}
+    if edge is not None:
+        details["edge"] = edge.index
     return Failure(failure_class=FailureClass.EXEC_FAILED, type="ExpressionError", message=str(error), details=details)
 
 

@@ -140,6 +140,22 @@ CREATE TABLE attempts (
     CONSTRAINT attempts_pkey PRIMARY KEY (bucket, run_id, path, attempt)
 );
 
+-- The latest signs of life of handlers that give some, written with renewals and never part of a history. A checkpoint is
+-- for the next attempt with the same idempotency key.
+CREATE TABLE beats (
+    bucket      smallint    NOT NULL,
+    run_id      uuid        NOT NULL,
+    path        text        NOT NULL,
+    generation  integer     NOT NULL,
+    attempt     bigint      NOT NULL,
+    beat_at     timestamptz NOT NULL,
+    progress_at timestamptz,                        -- when its percent, message or checkpoint was last new
+    percent     real,
+    message     text,
+    checkpoint  bytea,                              -- JSON
+    CONSTRAINT beats_pkey PRIMARY KEY (bucket, run_id, path)
+) WITH (fillfactor = 60);
+
 -- Tokens that reached a node with several incoming edges; bit i belongs to its i-th incoming edge.
 CREATE TABLE tokens (
     bucket  smallint NOT NULL,
@@ -198,7 +214,8 @@ CREATE TABLE timers (
     due_at   timestamptz NOT NULL,
     CONSTRAINT timers_pkey PRIMARY KEY (bucket, run_id, path, kind, attempt),
     CONSTRAINT timers_kind CHECK (kind IN
-        ('wait', 'event_timeout', 'retry', 'queue_timeout', 'total_timeout', 'run_deadline', 'cancel_grace'))
+        ('wait', 'event_timeout', 'retry', 'queue_timeout', 'total_timeout', 'heartbeat_timeout', 'stall_timeout',
+         'run_deadline', 'cancel_grace'))
 );
 CREATE INDEX timers_due ON timers (due_at); -- as runs_by_time
 
@@ -210,6 +227,8 @@ CREATE TABLE signals (
     payload     bytea       NOT NULL,               -- JSON
     received_at timestamptz NOT NULL,
     taken_by    text,                               -- path of the task that consumed it
+    taken_attempt bigint,                           -- in which of its attempts
+    expires_at  timestamptz,                        -- when nobody may take it any more
     CONSTRAINT signals_pkey PRIMARY KEY (bucket, run_id, seq)
 );
 CREATE INDEX signals_waiting ON signals (bucket, run_id, name, seq) WHERE taken_by IS NULL;

@@ -169,28 +169,47 @@ SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[], $6:
 
 -- name: get_signals
 -- Signals that nobody has taken, oldest first.
-SELECT s.run_id, s.seq, s.name, s.payload, s.received_at
+SELECT s.run_id, s.seq, s.name, s.payload, s.received_at, s.taken_by, s.taken_attempt, s.expires_at
 FROM unnest($2::uuid[], $3::text[]) AS x (run_id, name)
 CROSS JOIN LATERAL (
-    SELECT run_id, seq, name, payload, received_at
+    SELECT run_id, seq, name, payload, received_at, taken_by, taken_attempt, expires_at
     FROM signals
     WHERE bucket = $1 AND run_id = x.run_id AND name = x.name AND taken_by IS NULL
     OFFSET 0
 ) AS s
 ORDER BY s.seq;
 
+-- name: get_taken_signals
+-- Signals that nodes have taken, oldest first.
+SELECT s.run_id, s.seq, s.name, s.payload, s.received_at, s.taken_by, s.taken_attempt, s.expires_at
+FROM unnest($2::uuid[], $3::text[]) AS x (run_id, path)
+CROSS JOIN LATERAL (
+    SELECT run_id, seq, name, payload, received_at, taken_by, taken_attempt, expires_at
+    FROM signals
+    WHERE bucket = $1 AND run_id = x.run_id AND taken_by = x.path
+    OFFSET 0
+) AS s
+ORDER BY s.seq;
+
 -- name: put_signals
 -- Signals that came or were taken.
-INSERT INTO signals (bucket, run_id, seq, name, payload, received_at, taken_by)
-SELECT $1, x.* FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::bytea[], $6::timestamptz[], $7::text[]) AS x
-ON CONFLICT (bucket, run_id, seq) DO UPDATE SET taken_by = EXCLUDED.taken_by;
+INSERT INTO signals (bucket, run_id, seq, name, payload, received_at, taken_by, taken_attempt, expires_at)
+SELECT $1, x.* FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::bytea[], $6::timestamptz[], $7::text[], $8::bigint[],
+    $9::timestamptz[]) AS x
+ON CONFLICT (bucket, run_id, seq) DO UPDATE
+SET taken_by = EXCLUDED.taken_by, taken_attempt = EXCLUDED.taken_attempt;
 
 -- name: get_run_tasks
 -- A run's tasks in order of creation, to be shown; outputs up to a size.
 SELECT t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.queue, t.handler, t.failure_class, t.error,
        t.disposition, t.cause, t.created_at, t.started_at, t.finished_at, t.due_at, t.owner, t.lease_expires_at,
-       CASE WHEN octet_length(o.data) <= $3 THEN o.data END AS output
+       CASE WHEN octet_length(o.data) <= $3 THEN o.data END AS output,
+       b.percent, b.message, b.progress_at,
+       CASE WHEN t.state = 'waiting' THEN i.data END AS waits_for
 FROM tasks AS t
+LEFT JOIN outputs AS i ON i.bucket = $1 AND i.run_id = t.run_id AND i.path = t.path
+                      AND i.attempt = t.input_attempt AND i.role = 'input'
+LEFT JOIN beats AS b ON b.bucket = $1 AND b.run_id = t.run_id AND b.path = t.path AND b.attempt = t.attempt
 LEFT JOIN outputs AS o ON o.bucket = $1 AND o.run_id = t.run_id AND o.path = t.path
                       AND o.attempt = t.output_attempt AND o.role = 'output'
 WHERE t.bucket = $1 AND t.run_id = $2

@@ -1,0 +1,46 @@
+"""Contracts: what the workflow says of outputs, held against what came."""
+
+from collections.abc import Mapping
+
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.events import Failure
+from headway.coordinator.core.plan import FailureClass, Json
+from headway.coordinator.core.schemas import misfits
+
+NAMED = 5  # ways in which an output breaks its contract that a failure's details name
+
+
+def breach(schema: Json, output: Document, what: str) -> Failure | None:
+    """How an output breaks its schema, as a failure; None: it does not.
+
+    Args:
+        schema: JSON Schema; None: anything fits.
+        output: that came.
+        what: whose output it is, for the message.
+    """
+    return (
+        None if schema is None else _verdict(schema, output.value, "OutputInvalid", f"{what} breaks its output_schema")
+    )
+
+
+def variable_breach(schemas: Mapping[str, Json] | None, values: Mapping[str, Json]) -> Failure | None:
+    """How the first variable that does so breaks its schema, as a failure; None: none does."""
+    for name, value in values.items():
+        schema = None if schemas is None else schemas.get(name)
+        if schema is not None and (found := _verdict(schema, value, "VariableInvalid", f"{name} breaks its schema")):
+            return found
+    return None
+
+
+def _verdict(schema: Json, value: Json, error_type: str, what: str) -> Failure | None:
+    found = misfits(schema, value)
+    if not found:
+        return None
+    (path, problem), more = found[0], len(found) - 1
+    named: list[Json] = [{"path": path, "problem": problem} for path, problem in found[:NAMED]]
+    return Failure(
+        failure_class=FailureClass.VERDICT_FAIL,
+        type=error_type,
+        message=f"{what}: {path} {problem}" + (f", and {more} more" if more else ""),
+        details={"path": path, "faults": named},
+    )

@@ -1,0 +1,93 @@
+"""Signals and the nodes that wait for them: which fits which, and who takes what."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import orjson
+
+from headway.coordinator.core import actions as do
+from headway.coordinator.core.cel import ExpressionError
+from headway.coordinator.core.decide._scope import Scope
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.schemas import misfits
+from headway.coordinator.core.templates import evaluate_condition
+
+if TYPE_CHECKING:
+    from headway.coordinator.core.decide._walk import Walk
+    from headway.coordinator.core.events import SignalReceived
+    from headway.coordinator.core.rows import SignalRow, TaskRow
+
+
+def receive(walk: Walk, event: SignalReceived) -> None:
+    """Keep a signal, and give it to the node that has waited longest of those that it fits."""
+    waiting = _waiting_for(walk, event.name)
+    expires_at = None if event.ttl_ms is None else walk.at + timedelta(milliseconds=event.ttl_ms)
+    walk.emit(do.BufferSignal(name=event.name, payload=event.payload, expires_at=expires_at))
+    for row in waiting:
+        signal = walk.draft.untaken(event.name)[-1]
+        if _fits(walk, row.path, signal):
+            _take(walk, row.path, signal)
+            return
+
+
+def take_what_is_there(walk: Walk, path: str, name: str) -> bool:
+    """Let a node that begins to wait take what was kept; True: that was all that it waits for."""
+    node, attempt = walk.graph.node(path), walk.row(path).attempt
+    kept = walk.draft.taken(path) if node.reuse and attempt > 1 else []
+    offered = [*kept, *walk.draft.untaken(name)]
+    return any(_fits(walk, path, signal) and _take(walk, path, signal) for signal in offered)
+
+
+def name_of(walk: Walk, path: str) -> str:
+    """The name of the signal that a waiting node waits for: a computed one is kept as the node's input."""
+    node, row = walk.graph.node(path), walk.row(path)
+    if node.event or row.input is None:
+        return node.event
+    value = walk.draft.payload(row.input).value
+    return value if isinstance(value, str) else ""
+
+
+def _waiting_for(walk: Walk, name: str) -> list[TaskRow]:
+    paths = walk.graph.waits.get(name, ())
+    walk.draft.require_tasks(paths)
+    rows = [row for path in paths if (row := walk.draft.task(path)) is not None]
+    if walk.graph.has_computed_waits:
+        walk.draft.require("open")
+        computed = (row for path, row in walk.draft.known_tasks().items() if not walk.graph.node(path).event)
+        rows += [row for row in computed if row.state is TaskState.WAITING and name_of(walk, row.path) == name]
+    waiting = [row for row in rows if row.state is TaskState.WAITING]
+    return sorted(waiting, key=lambda row: (row.ready_at or walk.at, row.path))
+
+
+def _fits(walk: Walk, path: str, signal: SignalRow) -> bool:
+    node = walk.graph.node(path)
+    if signal.taken_by is None and signal.expires_at is not None and signal.expires_at <= walk.at:
+        return False
+    if node.payload_schema is not None and misfits(node.payload_schema, signal.payload.value):
+        return False
+    if node.filter is None:
+        return True
+    scope = Scope(walk, target=path, payload=signal.payload)
+    try:
+        return evaluate_condition(node.filter, scope.lookup, scope.present)
+    except ExpressionError:  # whoever sends signals must not be able to fail the node
+        return False
+
+
+def _take(walk: Walk, path: str, signal: SignalRow) -> bool:
+    """True: it was the last one that the node waited for, and the node is done."""
+    node, attempt = walk.graph.node(path), walk.row(path).attempt
+    counted = walk.draft.taken(path) if node.count is not None else []
+    walk.emit(do.TakeSignal(seq=signal.seq, path=path, name=signal.name, attempt=attempt))
+    if node.count is None:
+        walk.complete(path, "wait_succeeded", signal.payload)
+        return True
+    mine = [row for row in counted if row.taken_attempt == attempt and row.seq != signal.seq]
+    if len(mine) + 1 < node.count:
+        return False
+    payloads = [orjson.Fragment(row.payload.raw) for row in sorted([*mine, signal], key=lambda row: row.seq)]
+    walk.complete_within_limit(path, "wait_succeeded", Document(orjson.dumps(payloads)))
+    return True
