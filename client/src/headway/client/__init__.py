@@ -7,6 +7,7 @@ imports nothing of Headway but `headway.api`.
 from headway.client._client import Client
 from headway.client._connection import Patience
 from headway.client._definition_values import Checked, Definition, Deployed, Fault
+from headway.client._explaining import Explanation, OpenEdge, Reason, ReasonKind
 from headway.client._refusals import (
     BatchTooLarge,
     DeadlinePassed,
@@ -63,6 +64,7 @@ __all__ = [
     "DefinitionFaulty",
     "Deployed",
     "Event",
+    "Explanation",
     "Fault",
     "HeadwayError",
     "InvalidInput",
@@ -78,11 +80,14 @@ __all__ = [
     "NodeNotFound",
     "NodeNotReached",
     "NothingToRetry",
+    "OpenEdge",
     "Outcome",
     "Overloaded",
     "Patience",
     "PayloadTooLarge",
     "Progress",
+    "Reason",
+    "ReasonKind",
     "Refused",
     "RetryPlan",
     "Run",

@@ -8,6 +8,7 @@ from google.protobuf import duration_pb2
 
 from headway.api.runs.v1 import runs_pb2, runs_pb2_grpc
 from headway.client import _translate
+from headway.client._explaining import explanation
 from headway.client._refusals import item_refusal
 from headway.client._request_id import new_request_id
 from headway.client._trace import current_traceparent
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from headway.client._connection import Connection
+    from headway.client._explaining import Explanation
     from headway.client._refusals import Refused
     from headway.client._values import Event, JsonInput, Run, RunDetails, RunState, Started
 
@@ -107,6 +109,15 @@ class RunCalls:
         """
         request = runs_pb2.GetRequest(namespace=self._namespace, run_id=run_id)
         return _translate.run_details(await self._connection.call(self._runs.Get, request))
+
+    async def explain(self, run_id: str) -> Explanation:
+        """For each live node of a run what it waits for; of a run that is over, what decided its end.
+
+        Raises:
+            RunNotFound: No such run.
+        """
+        request = runs_pb2.ExplainRequest(namespace=self._namespace, run_id=run_id)
+        return explanation(await self._connection.call(self._runs.Explain, request))
 
     async def list(
         self, *, workflow: str | None = None, state: RunState | None = None, page_size: int = 50

@@ -6,6 +6,7 @@ from headway.cli.commands.runs import History, List, Show, Start, Watch
 from headway.cli.commands.servers import Dev, Upgrade, Work
 from headway.cli.commands.steering import Cancel, Retry, Signal
 from headway.cli.commands.testing import Test
+from headway.cli.commands.why import Why
 
 COMMANDS: tuple[type[Command], ...] = (
     Dev,
@@ -15,6 +16,7 @@ COMMANDS: tuple[type[Command], ...] = (
     Start,
     List,
     Show,
+    Why,
     History,
     Watch,
     Signal,

@@ -32,6 +32,20 @@ class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TASK_STATE_SUCCEEDED: _ClassVar[TaskState]
     TASK_STATE_FAILED: _ClassVar[TaskState]
     TASK_STATE_CANCELLED: _ClassVar[TaskState]
+
+class ReasonKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REASON_KIND_UNSPECIFIED: _ClassVar[ReasonKind]
+    REASON_KIND_QUEUED: _ClassVar[ReasonKind]
+    REASON_KIND_NO_WORKER: _ClassVar[ReasonKind]
+    REASON_KIND_LEASED: _ClassVar[ReasonKind]
+    REASON_KIND_LEASE_EXPIRED: _ClassVar[ReasonKind]
+    REASON_KIND_TIMER: _ClassVar[ReasonKind]
+    REASON_KIND_SIGNAL: _ClassVar[ReasonKind]
+    REASON_KIND_BRANCHES: _ClassVar[ReasonKind]
+    REASON_KIND_RETRY: _ClassVar[ReasonKind]
+    REASON_KIND_STOPPING: _ClassVar[ReasonKind]
+    REASON_KIND_FAILED: _ClassVar[ReasonKind]
 RUN_STATE_UNSPECIFIED: RunState
 RUN_STATE_PENDING: RunState
 RUN_STATE_RUNNING: RunState
@@ -47,6 +61,17 @@ TASK_STATE_RETRYING: TaskState
 TASK_STATE_SUCCEEDED: TaskState
 TASK_STATE_FAILED: TaskState
 TASK_STATE_CANCELLED: TaskState
+REASON_KIND_UNSPECIFIED: ReasonKind
+REASON_KIND_QUEUED: ReasonKind
+REASON_KIND_NO_WORKER: ReasonKind
+REASON_KIND_LEASED: ReasonKind
+REASON_KIND_LEASE_EXPIRED: ReasonKind
+REASON_KIND_TIMER: ReasonKind
+REASON_KIND_SIGNAL: ReasonKind
+REASON_KIND_BRANCHES: ReasonKind
+REASON_KIND_RETRY: ReasonKind
+REASON_KIND_STOPPING: ReasonKind
+REASON_KIND_FAILED: ReasonKind
 
 class Run(_message.Message):
     __slots__ = ("run_id", "namespace", "workflow", "version", "state", "epoch", "cancelling", "created_at", "finished_at", "error", "output", "last_seq", "key", "input")
@@ -267,6 +292,66 @@ class GetResponse(_message.Message):
     tasks: _containers.RepeatedCompositeFieldContainer[Task]
     stale_reports: _containers.RepeatedCompositeFieldContainer[StaleReport]
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., stale_reports: _Optional[_Iterable[_Union[StaleReport, _Mapping]]] = ...) -> None: ...
+
+class ExplainRequest(_message.Message):
+    __slots__ = ("namespace", "run_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
+
+class ExplainResponse(_message.Message):
+    __slots__ = ("run", "message", "reasons", "left_out")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    REASONS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    message: str
+    reasons: _containers.RepeatedCompositeFieldContainer[Reason]
+    left_out: int
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., message: _Optional[str] = ..., reasons: _Optional[_Iterable[_Union[Reason, _Mapping]]] = ..., left_out: _Optional[int] = ...) -> None: ...
+
+class Reason(_message.Message):
+    __slots__ = ("path", "kind", "message", "since", "until", "queue", "handler", "owner", "attempt", "signal", "branches", "workers", "worker_seen_at", "error")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    HANDLER_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    BRANCHES_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    WORKER_SEEN_AT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    kind: ReasonKind
+    message: str
+    since: _timestamp_pb2.Timestamp
+    until: _timestamp_pb2.Timestamp
+    queue: str
+    handler: str
+    owner: str
+    attempt: int
+    signal: str
+    branches: _containers.RepeatedCompositeFieldContainer[OpenEdge]
+    workers: int
+    worker_seen_at: _timestamp_pb2.Timestamp
+    error: TaskError
+    def __init__(self, path: _Optional[str] = ..., kind: _Optional[_Union[ReasonKind, str]] = ..., message: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., queue: _Optional[str] = ..., handler: _Optional[str] = ..., owner: _Optional[str] = ..., attempt: _Optional[int] = ..., signal: _Optional[str] = ..., branches: _Optional[_Iterable[_Union[OpenEdge, _Mapping]]] = ..., workers: _Optional[int] = ..., worker_seen_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[TaskError, _Mapping]] = ...) -> None: ...
+
+class OpenEdge(_message.Message):
+    __slots__ = ("from_node", "on")
+    FROM_NODE_FIELD_NUMBER: _ClassVar[int]
+    ON_FIELD_NUMBER: _ClassVar[int]
+    from_node: str
+    on: str
+    def __init__(self, from_node: _Optional[str] = ..., on: _Optional[str] = ...) -> None: ...
 
 class ListRequest(_message.Message):
     __slots__ = ("namespace", "workflow", "state", "page_size", "page_token")

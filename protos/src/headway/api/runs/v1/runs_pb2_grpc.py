@@ -54,6 +54,11 @@ class RunsServiceStub:
                 request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.GetRequest.SerializeToString,
                 response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.GetResponse.FromString,
                 _registered_method=True)
+        self.Explain = channel.unary_unary(
+                '/headway.api.runs.v1.RunsService/Explain',
+                request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainRequest.SerializeToString,
+                response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainResponse.FromString,
+                _registered_method=True)
         self.List = channel.unary_unary(
                 '/headway.api.runs.v1.RunsService/List',
                 request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ListRequest.SerializeToString,
@@ -116,6 +121,14 @@ class RunsServiceServicer:
 
     def Get(self, request, context):
         """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Explain(self, request, context):
+        """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
+        reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -185,6 +198,11 @@ def add_RunsServiceServicer_to_server(servicer, server):
                     servicer.Get,
                     request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.GetRequest.FromString,
                     response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.GetResponse.SerializeToString,
+            ),
+            'Explain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Explain,
+                    request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainRequest.FromString,
+                    response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainResponse.SerializeToString,
             ),
             'List': grpc.unary_unary_rpc_method_handler(
                     servicer.List,
@@ -303,6 +321,33 @@ class RunsService:
             '/headway.api.runs.v1.RunsService/Get',
             headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.GetRequest.SerializeToString,
             headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.GetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Explain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.api.runs.v1.RunsService/Explain',
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainRequest.SerializeToString,
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainResponse.FromString,
             options,
             channel_credentials,
             insecure,

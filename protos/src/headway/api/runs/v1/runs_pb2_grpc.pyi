@@ -52,6 +52,10 @@ class RunsServiceStub:
     """
     Get: _grpc.UnaryUnaryMultiCallable[_runs_pb2.GetRequest, _runs_pb2.GetResponse]
     """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
+    Explain: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ExplainRequest, _runs_pb2.ExplainResponse]
+    """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
+    reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
+    """
     List: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRequest, _runs_pb2.ListResponse]
     """List returns runs, newest first. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN)."""
     GetHistory: _grpc.UnaryUnaryMultiCallable[_runs_pb2.GetHistoryRequest, _runs_pb2.GetHistoryResponse]
@@ -98,6 +102,10 @@ class RunsServiceAsyncStub(RunsServiceStub):
     """
     Get: _aio.UnaryUnaryMultiCallable[_runs_pb2.GetRequest, _runs_pb2.GetResponse]  # type: ignore[assignment]
     """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
+    Explain: _aio.UnaryUnaryMultiCallable[_runs_pb2.ExplainRequest, _runs_pb2.ExplainResponse]  # type: ignore[assignment]
+    """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
+    reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
+    """
     List: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRequest, _runs_pb2.ListResponse]  # type: ignore[assignment]
     """List returns runs, newest first. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN)."""
     GetHistory: _aio.UnaryUnaryMultiCallable[_runs_pb2.GetHistoryRequest, _runs_pb2.GetHistoryResponse]  # type: ignore[assignment]
@@ -159,6 +167,16 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.GetResponse, _abc.Awaitable[_runs_pb2.GetResponse]]:
         """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
+
+    @_abc_1.abstractmethod
+    def Explain(
+        self,
+        request: _runs_pb2.ExplainRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.ExplainResponse, _abc.Awaitable[_runs_pb2.ExplainResponse]]:
+        """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
+        reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
+        """
 
     @_abc_1.abstractmethod
     def List(

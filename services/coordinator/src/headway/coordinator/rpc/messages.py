@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import orjson
 
 from headway.api.definitions.v1 import definitions_pb2
@@ -15,6 +16,7 @@ from headway.coordinator.core.compiler import Fault
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.records import readable
 from headway.coordinator.core.refusals import InvalidArgument, InvalidPageToken
+from headway.coordinator.core.rows import RunRow
 from headway.coordinator.engine.starting import Started
 from headway.coordinator.ids import run_id_text, task_id
 from headway.coordinator.store.reading import RunView
@@ -103,6 +105,12 @@ def run(record: Any) -> pb.Run:
         last_seq=record["seq"],
         key=record["key"],
     )
+
+
+def run_of(run_id: UUID, row: RunRow) -> pb.Run:
+    """A run, as it stands in a list, from a row that decisions read."""
+    error = None if row.error is None else orjson.dumps(row.error)
+    return run({**msgspec.structs.asdict(row), "run_id": run_id, "error": error})
 
 
 def _run_error(error: Mapping[str, Any]) -> pb.RunError:

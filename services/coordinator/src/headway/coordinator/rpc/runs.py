@@ -23,6 +23,7 @@ from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.starting import StartAsk, Started, Starts
 from headway.coordinator.engine.submissions import Cancel, Retry, Signal, Submission
 from headway.coordinator.rpc import messages
+from headway.coordinator.rpc.explaining import explain_run
 from headway.coordinator.rpc.refusing import Refused, item_refusal, refuse, refusing
 from headway.coordinator.rpc.requests import (
     duration_of,
@@ -81,6 +82,11 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
             raise RunNotFound(run_id=request.run_id, namespace=namespace)
         graph = await self._definitions.graph((namespace, found.run["workflow"], found.run["version"]))
         return messages.get_response(found, graph)
+
+    @refusing
+    async def Explain(self, request: pb.ExplainRequest, context: Any) -> pb.ExplainResponse:
+        """Why a run stands where it stands."""
+        return await explain_run(request, self._engine)
 
     @refusing
     async def List(self, request: pb.ListRequest, context: Any) -> pb.ListResponse:

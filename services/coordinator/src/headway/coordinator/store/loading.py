@@ -75,7 +75,8 @@ def task_row(columns: tuple[Any, ...]) -> TaskRow:
     )  # fmt: skip
 
 
-def _token_row(record: asyncpg.Record) -> TokenRow:
+def token_row(record: asyncpg.Record) -> TokenRow:
+    """A row of `tokens` as the reducer sees it."""
     bits = {name: int.from_bytes(record[name], "little") for name in ("live", "dead", "failed", "always")}
     names = {slot: [(node, edge) for node, edge in given] for slot, given in orjson.loads(record["names"]).items()}
     return TokenRow(record["path"], **bits, names=names)
@@ -203,7 +204,7 @@ async def _load_all(connection: Connection, bucket: int, held: Mapping[UUID, Hel
     await _whole("lock_all_tasks")(connection, bucket, held, asked)
     run_ids = list({run_id for run_id, _ in asked})
     for record in await connection.fetch(SQL["get_all_tokens"], bucket, run_ids):
-        held[record["run_id"]].state.tokens.setdefault(record["path"], _token_row(record))
+        held[record["run_id"]].state.tokens.setdefault(record["path"], token_row(record))
 
 
 async def _load_tokens(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
@@ -214,7 +215,7 @@ async def _load_tokens(connection: Connection, bucket: int, held: Mapping[UUID, 
         held[run_id].state.tokens[path] = None
     arrays = [run_id for run_id, _ in fresh], [path for _, path in fresh]
     for record in await connection.fetch(SQL["get_tokens"], bucket, *arrays):
-        held[record["run_id"]].state.tokens[record["path"]] = _token_row(record)
+        held[record["run_id"]].state.tokens[record["path"]] = token_row(record)
 
 
 async def _load_payloads(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:

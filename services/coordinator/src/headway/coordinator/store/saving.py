@@ -246,6 +246,8 @@ async def _save_timers(connection: Connection, bucket: int, savings: Sequence[Sa
                 gone.append((saving.held.run_id, *key))
     await delete_timers(connection, bucket, gone)
     await _put(connection, "put_timers", bucket, put)
+    if stopping := [run_id for run_id, _, kind, *_ in put if kind == "cancel_grace"]:  # and somebody holds a lease
+        await connection.execute(SQL["tell_stopping"], stopping)
 
 
 def _dispatches(saving: Saving) -> Iterable[tuple[Any, ...]]:

@@ -247,6 +247,16 @@ CREATE TABLE start_keys (
     CONSTRAINT start_keys_key_not_empty CHECK (key <> '')
 );
 
+-- Workers that told of themselves lately, and what they read. For people only: nothing is decided by it.
+CREATE TABLE workers (
+    namespace  text        NOT NULL,
+    owner      text        NOT NULL,
+    queues     text[]      NOT NULL,
+    seen_at    timestamptz NOT NULL,
+    CONSTRAINT workers_pkey PRIMARY KEY (namespace, owner)
+);
+CREATE INDEX workers_seen ON workers (seen_at);
+
 -- Live settings; a row per name. 'run_buckets': how many buckets new runs are spread over.
 CREATE TABLE settings (
     name   text NOT NULL,
