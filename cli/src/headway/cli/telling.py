@@ -109,6 +109,8 @@ def run_state_text(run: Run) -> Text:
     text = state_text(run.state)
     if run.cancelling and not run.state.is_final:
         text.append(" (cancelling)", style=STYLES["cancelled"])
+    if run.paused_at is not None:
+        text.append(" (paused)", style=STYLES["waiting"])
     return text
 
 

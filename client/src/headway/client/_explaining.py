@@ -29,6 +29,7 @@ class ReasonKind(StrEnum):
     RETRY = "retry"  # failed; is tried again
     STOPPING = "stopping"  # the run is being stopped, and waits for its worker
     FAILED = "failed"  # the run is over, and this is why
+    PAUSED = "paused"  # the run is paused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,6 +99,10 @@ def run(message: runs_pb2.Run) -> values.Run:
         last_seq=message.last_seq,
         key=message.key or None,
         input=from_json(message.input),
+        paused_at=instant(message.paused_at) if message.HasField("paused_at") else None,
+        pause_reason=message.pause_reason,
+        clock_paused=message.clock_paused,
+        cancel_reason=message.cancel_reason,
     )
 
 

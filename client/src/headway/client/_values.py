@@ -83,6 +83,10 @@ class Run:
         key: Idempotency key it was started with; None: none.
         input: Known only from `Client.get`; None elsewhere.
         output: None while the run is not final or has none.
+        paused_at: Since when it is paused; None: it is not.
+        pause_reason: Why, for people; may be empty.
+        clock_paused: True: its time-outs stand still while it is paused.
+        cancel_reason: Why it was cancelled, for people; may be empty.
     """
 
     run_id: str
@@ -99,6 +103,10 @@ class Run:
     last_seq: int
     key: str | None
     input: Json
+    paused_at: datetime | None = None
+    pause_reason: str = ""
+    clock_paused: bool = False
+    cancel_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

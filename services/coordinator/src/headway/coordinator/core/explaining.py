@@ -27,6 +27,7 @@ class ReasonKind(StrEnum):
     RETRY = "retry"
     STOPPING = "stopping"
     FAILED = "failed"
+    PAUSED = "paused"
 
 
 class Readers(Struct, frozen=True):
@@ -89,7 +90,11 @@ def explain(scene: Scene) -> list[Reason]:
     """A reason for each live node, by path; of a run that is over, for each task that decided its end."""
     if scene.run.is_final:
         return [_failed(scene, row) for row in scene.tasks if row.state is TaskState.FAILED]
-    reasons = [_EXPLAIN[row.state](scene, row) for row in scene.tasks if row.state in _EXPLAIN]
+    reasons = [
+        _held(scene, row) if _is_held(scene, row) else _EXPLAIN[row.state](scene, row)
+        for row in scene.tasks
+        if row.state in _EXPLAIN
+    ]
     known = {row.path for row in scene.tasks}
     for path, tokens in scene.tokens.items():
         if path not in known and _is_undecided(scene.graph, tokens):
@@ -110,7 +115,13 @@ def summary(scene: Scene) -> str:
     if run.is_stopping:
         grace = scene.timers.get("cancel_grace")
         closed = "" if grace is None else f", at the latest until {_instant(grace)}"
-        return f"The run is being stopped ({_WHY[run.stop_cause]}) and waits for {holders} holder(s) of leases{closed}."
+        reason = f": {run.steering.cancel_reason}" if run.steering.cancel_reason else ""
+        why = f"{_WHY[run.stop_cause]}{reason}"
+        return f"The run is being stopped ({why}) and waits for {holders} holder(s) of leases{closed}."
+    if run.paused_at is not None:
+        why = f" ({run.steering.pause_reason})" if run.steering.pause_reason else ""
+        clock = ", its time-outs standing still" if run.steering.clock_stopped else ""
+        return f"The run was paused {_when(run.paused_at, scene.now)}{why}{clock}; it has {waits}."
     deadline = scene.timers.get("run_deadline")
     until = "" if deadline is None else f" Its deadline is {_when(deadline, scene.now)}."
     failing = " It has failed, and only lets end what runs and what always edges lead to." if run.failing else ""
@@ -118,6 +129,28 @@ def summary(scene: Scene) -> str:
 
 
 _WHY = {"cancel": "cancelled", "finish": "a finish node ran", "deadline": "its deadline passed"}
+
+
+def _is_held(scene: Scene, row: TaskRow) -> bool:
+    """It would be dispatched, or go on by itself, were the run not paused."""
+    if not scene.run.is_paused:
+        return False
+    is_wait = row.state is TaskState.WAITING and scene.graph.node(row.path).type is NodeType.WAIT
+    return is_wait or row.state in (TaskState.READY, TaskState.RETRYING)
+
+
+def _held(scene: Scene, row: TaskRow) -> Reason:
+    due = "" if row.due_at is None else f", and not before {_instant(row.due_at)}"
+    return Reason(
+        path=row.path,
+        kind=ReasonKind.PAUSED,
+        message=f"The run is paused: it goes on when the run is resumed{due}.",
+        since=scene.run.paused_at,
+        until=row.due_at,
+        queue=row.queue,
+        handler=row.handler,
+        attempt=row.attempt,
+    )
 
 
 def _ready(scene: Scene, row: TaskRow) -> Reason:

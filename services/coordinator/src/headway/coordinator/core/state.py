@@ -21,7 +21,7 @@ from headway.coordinator.core.rows import (
 
 # ("run",) ("task", path) ("token", path) ("payload", path, attempt, role) ("attempt", path, n) ("signals", name), and
 # for the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",): failures that count,
-# ("all",): tasks and tokens.
+# ("all",): tasks and tokens, ("timers",).
 Key: TypeAlias = tuple[str, ...] | tuple[str, str, int] | tuple[str, str, int, str]
 TimerKey: TypeAlias = tuple[str, str, int]  # (path, kind, attempt)
 
@@ -55,6 +55,7 @@ class State(Struct):
     Attributes:
         tasks, tokens: None: looked for, and not there.
         signals: by name, those that nobody has taken, oldest first.
+        timers: due times, as far as they were loaded or decided here; None: deleted.
         loaded: whole-run keys that were loaded.
         complete: every row of the run is here; nothing is ever missing (replay, tests).
     """
@@ -67,6 +68,7 @@ class State(Struct):
     payloads: dict[PayloadKey, Document] = field(default_factory=dict)
     signals: dict[str, list[SignalRow]] = field(default_factory=dict)
     attempts: dict[tuple[str, int], AttemptRow | None] = field(default_factory=dict)
+    timers: dict[TimerKey, datetime | None] = field(default_factory=dict)
     loaded: set[Key] = field(default_factory=set)
     complete: bool = False
 
@@ -78,6 +80,11 @@ class State(Struct):
         self.tokens.update(changes.tokens)
         self.payloads.update(changes.payloads)
         self.attempts.update({(left.path, left.attempt): left for left in changes.attempts})
+        if changes.all_timers_gone:
+            self.timers.clear()
+            self.loaded.add(("timers",))
+        if changes.timers:
+            self.timers.update(changes.timers)
         for signal in changes.signals.values():
             waiting = [kept for kept in self.signals.get(signal.name, []) if kept.seq != signal.seq]
             if signal.taken_by is None:
@@ -168,6 +175,13 @@ class Draft:
         known = {row.seq for row in loaded}
         rows += [row for row in changed.values() if row.name == name and row.seq not in known]
         return [row for row in rows if row.taken_by is None]
+
+    def known_timers(self) -> dict[TimerKey, datetime]:
+        """Every timer of the run with its due time."""
+        if not (self.state.complete or ("timers",) in self.state.loaded):
+            raise Missing([("timers",)])
+        timers = {**self.state.timers, **self.changes.timers}
+        return {key: due_at for key, due_at in timers.items() if due_at is not None}
 
     def known_tasks(self) -> dict[str, TaskRow]:
         """Every task row that is here."""

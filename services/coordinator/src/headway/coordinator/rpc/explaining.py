@@ -24,6 +24,7 @@ _KINDS: Mapping[ReasonKind, pb.ReasonKind] = {
     ReasonKind.RETRY: pb.REASON_KIND_RETRY,
     ReasonKind.STOPPING: pb.REASON_KIND_STOPPING,
     ReasonKind.FAILED: pb.REASON_KIND_FAILED,
+    ReasonKind.PAUSED: pb.REASON_KIND_PAUSED,
 }
 
 

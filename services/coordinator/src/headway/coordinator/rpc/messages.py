@@ -19,6 +19,7 @@ from headway.coordinator.core.refusals import InvalidArgument, InvalidPageToken
 from headway.coordinator.core.rows import RunRow
 from headway.coordinator.engine.starting import Started
 from headway.coordinator.ids import run_id_text, task_id
+from headway.coordinator.store.loading import steering_of
 from headway.coordinator.store.reading import RunView
 
 STATES: Mapping[str, pb.RunState] = {
@@ -91,6 +92,7 @@ def start_response(started: Started) -> pb.StartResponse:
 def run(record: Any) -> pb.Run:
     """A run, as it stands in a list."""
     error = None if record["error"] is None else orjson.loads(record["error"])
+    steering = steering_of(record["steering"])
     return pb.Run(
         run_id=run_id_text(record["run_id"]),
         namespace=record["namespace"],
@@ -104,13 +106,18 @@ def run(record: Any) -> pb.Run:
         error=None if error is None else _run_error(error),
         last_seq=record["seq"],
         key=record["key"],
+        paused_at=record["paused_at"],
+        pause_reason=steering.pause_reason,
+        clock_paused=steering.clock_stopped,
+        cancel_reason=steering.cancel_reason,
     )
 
 
 def run_of(run_id: UUID, row: RunRow) -> pb.Run:
     """A run, as it stands in a list, from a row that decisions read."""
     error = None if row.error is None else orjson.dumps(row.error)
-    return run({**msgspec.structs.asdict(row), "run_id": run_id, "error": error})
+    steering = msgspec.json.encode(row.steering)
+    return run({**msgspec.structs.asdict(row), "run_id": run_id, "error": error, "steering": steering})
 
 
 def _run_error(error: Mapping[str, Any]) -> pb.RunError:

@@ -7,13 +7,14 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 import asyncpg
+import msgspec
 import orjson
 from msgspec import Struct, field
 
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import FailureClass
-from headway.coordinator.core.rows import AttemptRow, RunRow, SignalRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import NOT_STEERED, AttemptRow, RunRow, SignalRow, Steering, TaskRow, TokenRow
 from headway.coordinator.core.state import Key, State
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
@@ -37,7 +38,7 @@ class Held(Struct, eq=False):
         self.state.tasks[row.path] = self.was[row.path] = row
 
 
-_IS_THERE, _RUN, _TASK = 1, 3, 25  # where these columns of lock_steps stand, and where those of the two rows begin
+_IS_THERE, _RUN, _TASK = 1, 3, 27  # where these columns of lock_steps stand, and where those of the two rows begin
 _RUN_COLUMNS, _TASK_COLUMNS = slice(_RUN, _TASK), slice(_TASK, None)
 _RUN_STATES = {str(state): state for state in RunState}
 _TASK_STATES = {str(state): state for state in TaskState}
@@ -50,9 +51,17 @@ def run_row(columns: tuple[Any, ...]) -> RunRow:
     row.vars = orjson.loads(columns[_VARS]) if columns[_VARS] != b"{}" else {}
     if row.error is not None:
         row.error = orjson.loads(columns[_RUN_ERROR])
+    row.steering = steering_of(columns[_STEERING])
     return row
 
 
+def steering_of(column: bytes | None) -> Steering:
+    """What people asked of a run."""
+    return NOT_STEERED if column is None else _read_steering(column)
+
+
+_read_steering = msgspec.json.Decoder(Steering).decode
+_STEERING = RunRow.__struct_fields__.index("steering")
 _VARS = RunRow.__struct_fields__.index("vars")
 _RUN_ERROR = RunRow.__struct_fields__.index("error")
 
@@ -240,6 +249,15 @@ async def _load_signals(connection: Connection, bucket: int, held: Mapping[UUID,
         held[record["run_id"]].state.signals[row.name].append(row)
 
 
+async def _load_timers(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    run_ids = list({run_id for run_id, _ in asked})
+    for record in await connection.fetch(SQL["get_timers"], bucket, run_ids):
+        timers = held[record["run_id"]].state.timers
+        timers.setdefault((record["path"], record["kind"], record["attempt"]), record["due_at"])
+    for run_id, key in asked:
+        held[run_id].state.loaded.add(key)
+
+
 async def _load_attempts(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
     for run_id, key in asked:
         held[run_id].state.attempts[str(key[1]), int(key[2])] = None
@@ -258,5 +276,6 @@ _LOADERS: Mapping[str, _Loader] = {
     "payload": _load_payloads,
     "signals": _load_signals,
     "attempt": _load_attempts,
+    "timers": _load_timers,
 }
 _ORDER = tuple(_LOADERS)

@@ -53,7 +53,9 @@ def _run_error(walk: Walk, ended: RunState) -> dict[str, Json]:
         message = _spoken(walk.draft.payload(row.input)) if row.input else f"ended by {row.path}"
         return {"failure_class": FailureClass.EXEC_FAILED, "message": message, "paths": [row.path]}
     if ended is RunState.CANCELLED:
-        return {"failure_class": "cancelled", "message": "cancelled by request", "paths": []}
+        reason = run.steering.cancel_reason
+        message = f"cancelled by request: {reason}" if reason else "cancelled by request"
+        return {"failure_class": "cancelled", "message": message, "paths": []}
     if run.expired:
         return {"failure_class": FailureClass.TIMEOUT, "message": "the run's deadline passed", "paths": []}
     return _failures_error(walk)

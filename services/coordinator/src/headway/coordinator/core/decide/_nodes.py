@@ -52,10 +52,10 @@ def begin(walk: Walk, path: str, *, keep_input: bool) -> None:
 
 
 def dispatch(walk: Walk, path: str, via: str | None) -> None:
-    """Put an attempt on its queue."""
-    attempt, queue_ms = walk.row(path).attempt, walk.graph.node(path).timeouts.queue_ms
-    walk.emit(do.DispatchTask(path=path, attempt=attempt, via=via))
-    if queue_ms is not None:
+    """Put an attempt on its queue; of a paused run, when it is resumed."""
+    attempt, queue_ms, held = walk.row(path).attempt, walk.graph.node(path).timeouts.queue_ms, walk.run.is_paused
+    walk.emit(do.DispatchTask(path=path, attempt=attempt, via=via, held=held))
+    if queue_ms is not None and not held:
         due_at = walk.at + timedelta(milliseconds=queue_ms)
         walk.emit(do.ScheduleTimer(path=path, kind="queue_timeout", attempt=attempt, due_at=due_at))
 
@@ -69,8 +69,7 @@ def _dispatch(walk: Walk, node: Node, *, keep_input: bool) -> None:
             return
     dispatch(walk, node.id, "dependencies_satisfied")
     if node.timeouts.total_ms is not None:
-        due_at = walk.at + timedelta(milliseconds=node.timeouts.total_ms)
-        walk.emit(do.ScheduleTimer(path=node.id, kind="total_timeout", attempt=0, due_at=due_at))
+        walk.set_deadline(node.id, "total_timeout", 0, node.timeouts.total_ms)
 
 
 def _set_input(walk: Walk, path: str, template: Template) -> None:
@@ -184,8 +183,7 @@ def _wait(walk: Walk, node: Node) -> None:
             return
         due_at = parsed
     walk.emit(do.AwaitTask(path=node.id, due_at=due_at))
-    attempt = walk.row(node.id).attempt
-    walk.emit(do.ScheduleTimer(path=node.id, kind="wait", attempt=attempt, due_at=due_at))
+    walk.set_alarm(node.id, "wait", due_at)
 
 
 def _wait_for_event(walk: Walk, node: Node) -> None:
@@ -196,9 +194,8 @@ def _wait_for_event(walk: Walk, node: Node) -> None:
     walk.emit(do.AwaitTask(path=node.id, due_at=due_at))
     if buffered:
         take_signal(walk, node.id, node.event)
-    elif due_at is not None:
-        attempt = walk.row(node.id).attempt
-        walk.emit(do.ScheduleTimer(path=node.id, kind="event_timeout", attempt=attempt, due_at=due_at))
+    elif total_ms is not None:
+        walk.set_deadline(node.id, "event_timeout", walk.row(node.id).attempt, total_ms)
 
 
 def take_signal(walk: Walk, path: str, name: str) -> None:
