@@ -73,6 +73,8 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
             return "create the run" if isinstance(action, do.CreateRun) else "start the run"
         case do.MarkRun():
             return f"mark the run: {action.flag} {action.path or ''}".rstrip()
+        case do.ResetVariables():
+            return f"let the variables be {action.values}"
         case do.SetVariables():
             return f"set variables {action.values}"
         case do.FinishRun():

@@ -270,6 +270,12 @@ class PostponeTask(Order, frozen=True, gc=False, tag=31):
     due_at: datetime
 
 
+class ResetVariables(Order, frozen=True, gc=False, tag=32):
+    """Let the run's variables be what the set nodes that a retry keeps have set."""
+
+    values: dict[str, Any]
+
+
 Action: TypeAlias = (
     CreateRun
     | StartRun
@@ -302,4 +308,5 @@ Action: TypeAlias = (
     | HoldTask
     | HoldTimer
     | PostponeTask
+    | ResetVariables
 )

@@ -106,6 +106,9 @@ class Projector:
         run = self.draft.write_run()
         run.vars = run.vars | action.values
 
+    def _reset_variables(self, action: do.ResetVariables) -> None:
+        self.draft.write_run().vars = action.values
+
     def _finish_run(self, action: do.FinishRun) -> None:
         run = self.draft.write_run()
         run.state = RunState(RUN.move(run.state, _FINISH[action.state]).target)
@@ -394,4 +397,5 @@ _CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
     do.HoldTask: Projector._hold_task,
     do.HoldTimer: Projector._hold_timer,
     do.PostponeTask: Projector._postpone_task,
+    do.ResetVariables: Projector._reset_variables,
 }

@@ -14,9 +14,9 @@ from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.events import RunRetried
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
-from headway.coordinator.core.plan import Edge
+from headway.coordinator.core.plan import Edge, Json, NodeType
 from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, NothingToRetry
-from headway.coordinator.core.rows import TaskRow, TokenRow
+from headway.coordinator.core.rows import PayloadKey, TaskRow, TokenRow
 from headway.coordinator.core.state import Draft
 
 Begin: TypeAlias = Callable[[str], None]
@@ -93,7 +93,10 @@ def reopen(walk: Walk, opening: str, plan: RedoPlan, *, keep_input: bool, instea
     """
     again = (*plan.starts, *plan.reset)
     doubtful = {edge.index: edge for path in again if path not in instead for edge in _doubtful(walk, path, plan.nodes)}
+    variables = _kept_variables(walk, plan)
     walk.emit(do.ReopenRun(opening=opening, chosen=plan.starts, reset=plan.reset, kept=plan.kept))
+    if variables is not None:
+        walk.emit(do.ResetVariables(values=variables))
     for path in again:
         row = walk.row(path)
         repeats = row.state is TaskState.SUCCEEDED
@@ -113,6 +116,25 @@ def reopen(walk: Walk, opening: str, plan: RedoPlan, *, keep_input: bool, instea
             instead[path](path)
         else:
             _start(walk, path, doubtful.values(), keep_input=keep_input)
+
+
+def _kept_variables(walk: Walk, plan: RedoPlan) -> dict[str, Json] | None:
+    """What the set nodes that are kept have set, in their order; None: no set node is redone."""
+    rows = [
+        row for path in (*plan.starts, *plan.reset, *plan.kept) if (row := walk.row(path)).state is TaskState.SUCCEEDED
+    ]
+    sets = [row for row in rows if walk.graph.node(row.path).type is NodeType.SET]
+    kept = [row for row in sets if row.path not in plan.nodes]
+    if len(kept) == len(sets):
+        return None
+    kept.sort(key=lambda row: (row.finished_at or walk.at, row.path))
+    keys: list[PayloadKey] = [(row.path, row.output_attempt or 0, "output") for row in kept]
+    walk.draft.require_payloads(keys)
+    variables: dict[str, Json] = {}
+    for key in keys:
+        values = walk.draft.payload(key).value
+        variables |= values if isinstance(values, dict) else {}
+    return variables
 
 
 def _start(walk: Walk, path: str, doubtful: Iterable[Edge], *, keep_input: bool) -> None:
