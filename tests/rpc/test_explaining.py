@@ -192,3 +192,36 @@ async def test_a_run_of_another_namespace_is_not_found(world: World) -> None:
     for request in (runs_pb2.ExplainRequest(run_id="nonsense"), runs_pb2.ExplainRequest(run_id=run_id, namespace="x")):
         refused = await refusal_of(world.first.runs.Explain(request))
         assert (refused.code, refused.reason) == (grpc.StatusCode.NOT_FOUND, "RUN_NOT_FOUND")
+
+
+async def test_after_the_grace_the_run_says_which_attempts_it_closed(world: World) -> None:
+    await world.first.deploy(ONE)
+    run_id = await world.first.start("one")
+    await world.first.grant(await world.dispatch(run_id), owner="deaf")
+    await world.first.cancel(run_id, reason="enough", grace={"seconds": 5})
+    assert await world.first.fire(await world.let_timers_come_due(run_id)) == ["FIRED"]
+
+    whole = await explain(world.first, run_id)
+    (found,) = whole.reasons
+
+    assert whole.message == (
+        "The run was cancelled: cancelled by request: enough; 1 attempt(s) did not end in time and were closed:"
+        " what they did is unknown."
+    )
+    assert (kind(found), found.path, found.owner) == ("CLOSED", "work", "deaf")
+    assert list(whole.run.error.paths) == ["work"]
+    assert (await world.first.task(run_id, "work")).cause == "unknown"
+
+
+async def test_get_tells_a_failure_that_a_join_could_do_without(world: World) -> None:
+    await world.first.deploy(FORKED.replace("[fast, both], [slow, both], ", "").replace("  both: {type: join}\n", ""))
+    run_id = await world.first.start("forked")
+    dispatches = {dispatch.path: dispatch for dispatch in await world.dispatches(run_id)}
+    for path in ("slow", "fast"):
+        await world.first.grant(dispatches[path])
+    await world.first.fail(dispatches["slow"], final=True)
+    await world.first.succeed(dispatches["fast"])
+
+    assert (await world.first.task(run_id, "slow")).disposition == "tolerated"
+    assert (await world.first.task(run_id, "fast")).disposition == ""
+    assert await world.first.state(run_id) == "SUCCEEDED"

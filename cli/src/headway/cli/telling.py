@@ -117,8 +117,8 @@ def run_state_text(run: Run) -> Text:
 def task_row(task: Task, now: datetime) -> Row:
     """A task's line in its run's table."""
     state = state_text(task.state)
-    if task.handled:
-        state.append(" (handled)", style="dim")
+    if task.disposition not in {"", "unhandled"}:
+        state.append(f" ({visible(task.disposition)})", style="dim")
     if task.cause:
         state.append(f" ({visible(task.cause)})", style="dim")
     losses = f" (+{task.losses} lost)" if task.losses else ""

@@ -30,6 +30,7 @@ class ReasonKind(StrEnum):
     STOPPING = "stopping"  # the run is being stopped, and waits for its worker
     FAILED = "failed"  # the run is over, and this is why
     PAUSED = "paused"  # the run is paused
+    CLOSED = "closed"  # the run is over, and its worker did not end in time: what it did is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -152,7 +152,7 @@ def task(message: runs_pb2.Task) -> values.Task:
         due_at=instant(message.due_at) if message.HasField("due_at") else None,
         attempts=tuple(attempt(each) for each in message.attempts),
         output=from_json(message.output),
-        handled=message.handled,
+        disposition=message.disposition,
         waits_for=message.waits_for,
     )
 

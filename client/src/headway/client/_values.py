@@ -167,7 +167,8 @@ class Task:
         due_at: When a waiting or retrying task goes on by itself; None: never.
         attempts: Attempts left behind, oldest first.
         output: None: none, or larger than a `get` carries.
-        handled: True when a failure edge took the failure.
+        disposition: What became of a failed task's failure: "handled" (a failure edge took it), "tolerated" (a join
+            could do without it), "optional" (the node is) or "unhandled"; empty: it did not fail.
         waits_for: The signal that a waiting task waits for; empty: none.
     """
 
@@ -191,7 +192,7 @@ class Task:
     due_at: datetime | None
     attempts: tuple[Attempt, ...]
     output: Json
-    handled: bool
+    disposition: str
     waits_for: str
 
 

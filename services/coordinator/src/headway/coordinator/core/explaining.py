@@ -28,6 +28,7 @@ class ReasonKind(StrEnum):
     STOPPING = "stopping"
     FAILED = "failed"
     PAUSED = "paused"
+    CLOSED = "closed"
 
 
 class Readers(Struct, frozen=True):
@@ -89,7 +90,7 @@ def joins_behind(graph: Graph, paths: Iterable[str]) -> frozenset[str]:
 def explain(scene: Scene) -> list[Reason]:
     """A reason for each live node, by path; of a run that is over, for each task that decided its end."""
     if scene.run.is_final:
-        return [_failed(scene, row) for row in scene.tasks if row.state is TaskState.FAILED]
+        return [_ENDED[row.state](scene, row) for row in scene.tasks if row.state in _ENDED]
     reasons = [
         _held(scene, row) if _is_held(scene, row) else _EXPLAIN[row.state](scene, row)
         for row in scene.tasks
@@ -273,6 +274,25 @@ def _failed(scene: Scene, row: TaskRow) -> Reason:
     )
 
 
+def _closed(scene: Scene, row: TaskRow) -> Reason:
+    ended = "" if row.finished_at is None else f" {_when(row.finished_at, scene.now)}"
+    return Reason(
+        path=row.path,
+        kind=ReasonKind.CLOSED,
+        message=f"Attempt {row.attempt} at worker {row.owner} did not end within the grace and was closed{ended}: "
+        "what it did is unknown.",
+        since=row.finished_at,
+        queue=row.queue,
+        handler=row.handler,
+        owner=row.owner or "",
+        attempt=row.attempt,
+    )
+
+
+_ENDED: Mapping[TaskState, Callable[[Scene, TaskRow], Reason]] = {
+    TaskState.FAILED: _failed,
+    TaskState.CANCELLED: _closed,
+}
 _EXPLAIN: Mapping[TaskState, Callable[[Scene, TaskRow], Reason]] = {
     TaskState.READY: _ready,
     TaskState.RUNNING: _running,

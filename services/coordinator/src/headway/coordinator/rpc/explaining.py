@@ -25,6 +25,7 @@ _KINDS: Mapping[ReasonKind, pb.ReasonKind] = {
     ReasonKind.STOPPING: pb.REASON_KIND_STOPPING,
     ReasonKind.FAILED: pb.REASON_KIND_FAILED,
     ReasonKind.PAUSED: pb.REASON_KIND_PAUSED,
+    ReasonKind.CLOSED: pb.REASON_KIND_CLOSED,
 }
 
 

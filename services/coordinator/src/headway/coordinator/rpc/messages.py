@@ -190,7 +190,7 @@ def _task(run_id: UUID, record: Any, graph: Graph, attempts: list[pb.Attempt], r
         due_at=record["due_at"],
         attempts=attempts,
         output=record["output"] if room.takes(len(record["output"] or b"")) else None,
-        handled=record["disposition"] == "handled",
+        disposition=record["disposition"],
         waits_for=node.event if record["state"] == "waiting" else "",
     )
 
