@@ -43,8 +43,8 @@ async def test_a_refusal_is_one_sentence_and_exit_2(headway: CommandLine, coordi
         (
             runs_pb2.RUN_STATE_RUNNING,
             (
-                "run r1 is being cancelled; its handlers will be told at their next Renew; attempts that do"
-                " not end within 90 s are closed as unknown"
+                "run r1 is being cancelled; its handlers are told (where workers do not attend, at their next Renew);"
+                " attempts that do not end within 90 s are closed as unknown"
             ),
         ),
     ],

@@ -65,7 +65,7 @@ def failed_task(owner: str) -> Task:
         due_at=None,
         attempts=(),
         output=None,
-        handled=False,
+        disposition="",
         waits_for="",
     )
 

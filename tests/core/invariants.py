@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import orjson
 from msgspec.structs import replace
 
@@ -61,13 +63,14 @@ def check_task_row(row: TaskRow) -> None:
     assert (row.state in (TaskState.FAILED, TaskState.RETRYING)) == (row.failure_class is not None)
     assert (row.failure_class is None) == (row.error is None)
     assert (row.state is TaskState.FAILED) == (row.disposition is not None)
-    assert (row.state is TaskState.CANCELLED) == (row.cause is not None)
+    skipped = row.state is TaskState.SUCCEEDED and row.cause == "skipped"
+    assert skipped or (row.state is TaskState.CANCELLED) == (row.cause is not None)
     assert (row.state in _SETTLED) == (row.finished_at is not None)
     assert row.attempt > 0
     assert row.generation > 0
     assert row.tries >= 0
     assert row.losses >= 0
-    assert (row.state is TaskState.READY) == (row.sweep_at is not None)
+    assert row.state is TaskState.READY or row.sweep_at is None
     assert row.output_attempt is None or row.state is TaskState.SUCCEEDED
 
 
@@ -123,10 +126,15 @@ def check_something_is_waited_for(world: World) -> None:
         assert not world.db.timers
         return
     open_rows = [row for row in world.db.tasks.values() if row.is_open]
+    if world.run.is_paused:
+        check_nothing_starts(world, open_rows)
+        return
+    assert not world.run.steering.held
     assert any(row.state is not TaskState.PENDING for row in open_rows), "the run hangs"
     for row in open_rows:
         if row.state is TaskState.READY:
             assert (row.path, row.attempt) in world.dispatches, f"{row.path} was never given out"
+            assert row.sweep_at is not None, f"{row.path} would not be given out again"
         elif row.state is TaskState.RETRYING:
             assert (row.path, "retry", row.attempt) in world.db.timers
         elif row.state is TaskState.WAITING:
@@ -140,6 +148,23 @@ def check_something_is_waited_for(world: World) -> None:
     if world.run.is_stopping:
         assert {row.state for row in open_rows} <= {TaskState.RUNNING, TaskState.PENDING}, "something may still start"
         assert ("", "cancel_grace", 0) in world.db.timers
+
+
+def check_nothing_starts(world: World, open_rows: Iterable[TaskRow]) -> None:
+    """A paused run gives nothing out and is not moved by an alarm; each time-out runs, or is kept as what is left."""
+    for row in open_rows:
+        assert row.state is not TaskState.READY or row.sweep_at is None, f"{row.path} would be given out again"
+    kinds = {kind for _, kind, _ in world.db.timers}
+    assert not kinds & {"retry", "wait"}
+    steering = world.run.steering
+    assert not steering.held or steering.clock_stopped
+    if steering.clock_stopped:
+        assert not kinds & {"run_deadline", "total_timeout", "event_timeout"}
+    held = [key[:3] for key in steering.held]
+    assert len(held) == len(set(held))
+    for path, kind, attempt in held:
+        event = TimerFired(at=world.now, path=path, kind=kind, attempt=attempt)
+        assert timer_applies(world.run, world.db.tasks.get(path), event), f"{path} {kind} {attempt} is held for nothing"
 
 
 def check_timers_mean_something(world: World) -> None:
@@ -245,7 +270,7 @@ def _timers(world: World) -> dict[TimerKey, object]:
         for action in entry.given:
             if isinstance(action, do.ScheduleTimer):
                 timers[action.path, action.kind, action.attempt] = action.due_at
-            elif isinstance(action, do.CancelTimer):
+            elif isinstance(action, do.CancelTimer | do.HoldTimer):
                 timers.pop((action.path, action.kind, action.attempt), None)
             elif isinstance(action, do.FinishRun):
                 timers.clear()

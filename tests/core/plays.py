@@ -8,9 +8,15 @@ from contextlib import nullcontext
 import pytest
 
 from headway.coordinator.core.admission import Answer
-from headway.coordinator.core.machines import TaskState
-from headway.coordinator.core.plan import FailureClass
-from headway.coordinator.core.refusals import NodeNotReached, NothingToRetry, RunClosed
+from headway.coordinator.core.machines import SKIP_TRANSITION, RunState, TaskState
+from headway.coordinator.core.plan import WORKER_NODES, FailureClass, Json, NodeType
+from headway.coordinator.core.refusals import (
+    InvalidArgument,
+    NodeNotReached,
+    NodeNotSkippable,
+    NothingToRetry,
+    RunClosed,
+)
 from tests.core.generated import ERRORS, OUTPUTS, SIGNALS, Choices
 from tests.core.simulator import World
 
@@ -36,6 +42,7 @@ class Player:
             plays += [
                 (2, self.lose), (2, self.renew), (2, self.stale_report), (1, self.lease_again), (1, self.early_reaper),
                 (2, self.timer), (2, self.signal), (1, self.cancel),
+                (1, self.pause), (3, self.resume), (2, self.skip),
             ]  # fmt: skip
         else:
             plays += [(3, self.timer)]
@@ -51,7 +58,9 @@ class Player:
         for _ in range(limit):
             if world.run.is_final:
                 return
-            if world.running():
+            if world.run.is_paused and (not world.running() or self._seldom()):
+                world.resume()
+            elif world.running():
                 self.report_one(self.chance.of(world.running()))
             elif world.ready():
                 world.lease(self.chance.of(world.ready()))
@@ -69,7 +78,7 @@ class Player:
     def lease(self) -> None:
         if ready := self.world.ready():
             answer = self.world.lease(self.chance.of(ready), owner=self.chance.of(OWNERS))
-            assert answer in (Answer.GRANTED, Answer.RUN_CLOSED)
+            assert answer is (Answer.RUN_PAUSED if self.world.run.is_paused else Answer.GRANTED)
 
     def report(self) -> None:
         if running := self.world.running():
@@ -176,6 +185,45 @@ class Player:
     def cancel(self) -> None:
         with pytest.raises(RunClosed) if self.world.run.is_final else nullcontext():
             self.world.cancel(grace_ms=self.chance.of((0, 500)))
+
+    def pause(self) -> None:
+        run = self.world.run
+        if not (run.is_final or run.is_stopping or run.is_paused):
+            self.world.pause(stop_clock=self._seldom())
+
+    def resume(self) -> None:
+        if self.world.run.is_paused:
+            self.world.resume()
+
+    def skip(self) -> None:
+        """Somebody gives a node of a paused run its output."""
+        world = self.world
+        if world.run.is_paused and world.db.tasks:
+            row = world.task(self.chance.of(sorted(world.db.tasks)))
+            seq, may = world.run.seq, row.state in SKIP_TRANSITION
+            output: Json = {"to": "nowhere"} if world.graph.node(row.path).type is NodeType.SWITCH else {"by": "hand"}
+            with nullcontext() if may else pytest.raises((NodeNotSkippable, NodeNotReached, InvalidArgument)):
+                world.skip(row.path, output)
+            assert world.run.seq == seq + may
+
+    def skip_one_that_failed(self) -> bool:
+        """Somebody gives a node of a failed run its output, which goes on then. False: there is none to be skipped."""
+        world = self.world
+        if world.state is not RunState.FAILED:
+            return False
+        failed = [path for path, row in sorted(world.db.tasks.items()) if row.state is TaskState.FAILED]
+        fit = [path for path in failed if world.graph.node(path).type in WORKER_NODES]
+        if not fit:
+            return False
+        path = self.chance.of(fit)
+        epoch = world.run.epoch
+        try:
+            world.skip(path, {"by": "hand"})
+        except NodeNotSkippable:
+            return False
+        assert (world.task(path).state, world.task(path).cause) == (TaskState.SUCCEEDED, "skipped")
+        assert world.run.epoch == epoch + 1
+        return True
 
     def retry(self) -> bool:
         """Retry the finished run, dry at first. False: refused."""

@@ -35,8 +35,11 @@ from headway.coordinator.core.events import (
     NodeCancelled,
     NodeCompleted,
     NodeFailed,
+    NodeSkipped,
     RunCancelled,
     RunEvent,
+    RunPaused,
+    RunResumed,
     RunRetried,
     RunStarted,
     SignalReceived,
@@ -192,9 +195,22 @@ class World:
             )
         )
 
-    def cancel(self, *, grace_ms: int = 30_000) -> None:
+    def cancel(self, *, grace_ms: int = 30_000, reason: str = "") -> None:
         """Cancel the run. Raises RunClosed."""
-        self._submit(RunCancelled(at=self._event_time(), chance=self.chance, reason="", grace_ms=grace_ms))
+        self._submit(RunCancelled(at=self._event_time(), chance=self.chance, reason=reason, grace_ms=grace_ms))
+
+    def pause(self, *, stop_clock: bool = False, reason: str = "") -> None:
+        """Pause the run, which is neither paused nor stopping nor over."""
+        self._submit(RunPaused(at=self._event_time(), chance=self.chance, reason=reason, stop_clock=stop_clock))
+
+    def resume(self) -> None:
+        """Resume the run, which is paused."""
+        self._submit(RunResumed(at=self._event_time(), chance=self.chance))
+
+    def skip(self, path: str, output: Json = None, *, reason: str = "") -> None:
+        """Give a node its output. Raises Refusal."""
+        document = Document.of(output)
+        self._submit(NodeSkipped(at=self._event_time(), chance=self.chance, path=path, reason=reason, output=document))
 
     def retry(self, *chosen: str, render_inputs: bool = False) -> do.ReopenRun:
         """Retry the finished run. Raises Refusal."""
@@ -378,7 +394,10 @@ class World:
         return Answer.ACCEPTED if judged is None else judged
 
     def _gate(self) -> RunGate:
-        return RunGate(is_final=self.run.is_final, is_stopping=self.run.is_stopping, is_failing=self.run.failing)
+        run = self.run
+        return RunGate(
+            is_final=run.is_final, is_stopping=run.is_stopping, is_failing=run.failing, is_paused=run.is_paused
+        )
 
     # --- one transaction
 
@@ -396,7 +415,7 @@ class World:
         answer, decision = self._ask(state, event, judge)
         if decision is None:
             return answer
-        assert not was_final or isinstance(event, RunRetried), "something happened to a run that was over"
+        assert not was_final or isinstance(event, RunRetried | NodeSkipped), "something happened to a run that was over"
         self._save(decision)
         state.absorb(decision.changes)
         self._held = state
@@ -456,6 +475,7 @@ class World:
         state.beats.update(self.db.beats)
         for path in self.db.tasks:
             state.taken[path] = [copy.copy(row) for row in self._taken(path)]
+        state.timers.update(self.db.timers)
         for row in self._untaken():
             state.signals.setdefault(row.name, []).append(copy.copy(row))
         return state
@@ -496,6 +516,11 @@ class World:
                     raise AssertionError(f"no such key: {key}")
 
     def _load_whole(self, state: State, whole: str) -> None:
+        if whole == "timers":
+            for key, due_at in self.db.timers.items():
+                state.timers.setdefault(key, due_at)
+            state.loaded.add((whole,))
+            return
         asked: dict[str, Callable[[TaskRow], bool]] = {
             "open": lambda row: row.is_open,
             "unhandled": lambda row: row.disposition == "unhandled",
@@ -566,11 +591,13 @@ def copied(value: T) -> T:
 
 def _copied(state: State) -> tuple[object, ...]:
     return copied(
-        (state.run, state.tasks, state.tokens, dict(state.payloads), state.signals, dict(state.attempts), state.loaded)
-    )
+        (state.run, state.tasks, state.tokens, dict(state.payloads), state.signals, dict(state.attempts), state.timers,
+         state.loaded)
+    )  # fmt: skip
 
 
 def _same(before: tuple[object, ...], state: State) -> bool:
     return before == (
-        state.run, state.tasks, state.tokens, state.payloads, state.signals, state.attempts, state.loaded,
+        state.run, state.tasks, state.tokens, state.payloads, state.signals, state.attempts, state.timers,
+        state.loaded,
     )  # fmt: skip

@@ -9,8 +9,11 @@ from headway.coordinator.core.events import (
     NodeCancelled,
     NodeCompleted,
     NodeFailed,
+    NodeSkipped,
     RunCancelled,
     RunEvent,
+    RunPaused,
+    RunResumed,
     RunRetried,
     RunStarted,
     SignalReceived,
@@ -32,7 +35,7 @@ def _entry(entry: Entry) -> list[str]:
     ]
 
 
-def _event(event: RunEvent) -> str:  # noqa: PLR0911 - one line for each kind of event
+def _event(event: RunEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one line for each kind of event
     match event:
         case RunStarted():
             return f"somebody starts {event.workflow} with {event.input.raw.decode()}"
@@ -54,6 +57,12 @@ def _event(event: RunEvent) -> str:  # noqa: PLR0911 - one line for each kind of
             return f"signal {event.name}: {event.payload.raw.decode()}"
         case RunCancelled():
             return f"somebody cancels the run; grace {event.grace_ms / 1000:g}s"
+        case RunPaused():
+            return f"somebody pauses the run{' and its clock' if event.stop_clock else ''}"
+        case RunResumed():
+            return "somebody resumes the run"
+        case NodeSkipped():
+            return f"somebody skips {event.path} with {event.output.raw.decode()}"
         case RunRetried():
             return f"somebody retries the run from {', '.join(event.chosen) or 'what failed'}"
 
@@ -64,6 +73,8 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
             return "create the run" if isinstance(action, do.CreateRun) else "start the run"
         case do.MarkRun():
             return f"mark the run: {action.flag} {action.path or ''}".rstrip()
+        case do.ResetVariables():
+            return f"let the variables be {action.values}"
         case do.SetVariables():
             return f"set variables {action.values}"
         case do.FinishRun():
@@ -81,7 +92,8 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
             where = f"{action.input[2]} of {action.input[0] or 'the run'}"
             return f"give {action.path} the {where}; generation {action.generation}"
         case do.DispatchTask():
-            return f"dispatch {action.path}, attempt {action.attempt}"
+            what = "hold back" if action.held else "dispatch"
+            return f"{what} {action.path}, attempt {action.attempt}"
         case do.AwaitTask():
             until = "a signal" if action.due_at is None else f"{(action.due_at - EPOCH).total_seconds():g}s"
             return f"{action.path} waits until {until}"
@@ -89,7 +101,7 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
             leased = (action.leased_at - EPOCH).total_seconds()
             return f"{action.owner} had {action.path}, attempt {action.attempt}, since {leased:g}s"
         case do.CompleteTask():
-            return f"{action.path} has succeeded"
+            return f"{action.path} has succeeded" + (f": {action.cause}" if action.cause else "")
         case do.FailTask():
             what = "will be tried again" if action.disposition is None else str(action.disposition)
             by = "" if action.handled_by is None else f" by edge {action.handled_by}"
@@ -118,5 +130,13 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
             return f"take back the tokens of edges {', '.join(map(str, action.slots))} into {action.path}"
         case do.BufferSignal():
             return f"keep the signal {action.name}"
+        case do.PauseRun() | do.ResumeRun():
+            return "the run is paused" if isinstance(action, do.PauseRun) else "the run goes on"
+        case do.HoldTask():
+            return f"hold {action.path} back"
+        case do.HoldTimer():
+            return f"stop the time-out {action.kind} of {action.path or 'the run'}: {action.left_ms / 1000:g}s are left"
+        case do.PostponeTask():
+            return f"{action.path} now waits until {(action.due_at - EPOCH).total_seconds():g}s"
         case do.TakeSignal():
             return f"{action.path} takes signal {action.seq}"

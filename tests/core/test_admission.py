@@ -22,7 +22,7 @@ from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.rows import AttemptRow, RunRow, TaskRow
 from tests.core.simulator import EPOCH
 
-OPEN = RunGate(is_final=False, is_stopping=False, is_failing=False)
+OPEN = RunGate(is_final=False, is_stopping=False, is_failing=False, is_paused=False)
 FINAL = replace(OPEN, is_final=True)
 STOPPING = replace(OPEN, is_stopping=True)
 FAILING = replace(OPEN, is_failing=True)

@@ -54,7 +54,15 @@ def test_every_action_comes_back_as_it_was_but_for_payloads() -> None:
                 seen.add(type(action))
                 assert again == _without_payload(action)
 
-    rare = {do.CountFailure, do.ExcuseFailure, do.ReopenRun, do.RedoTask, do.EraseTokens}
+    rare = {
+        do.CountFailure,
+        do.ExcuseFailure,
+        do.ReopenRun,
+        do.RedoTask,
+        do.EraseTokens,
+        do.PostponeTask,
+        do.ResetVariables,
+    }
     assert seen >= set(get_args(do.Action)) - rare
 
 

@@ -7,7 +7,7 @@ import pytest
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.plan import Json
 from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, NothingToRetry, RunNotFinished
-from tests.core.invariants import begin
+from tests.core.invariants import begin, check_replay
 from tests.core.simulator import World
 
 ORDER = """
@@ -364,3 +364,66 @@ def test_a_retry_that_is_stopped_again_leaves_nothing_pending() -> None:
         assert world.run.is_final
         assert [world.task(path).cause for path in ("left", "both", "last")] == [cause] * 3
         assert world.retry().chosen[0] == "left"
+
+
+SWITCHED = """
+    nodes:
+      rate: {type: call, handler: a}
+      gate: {type: switch, cases: [{when: "nodes.rate.output.score > 5", to: high}], default: low}
+      high: {type: call, handler: a}
+      mark: {type: set, values: {tier: "gold", seen: 1}}
+      low: {type: call, handler: a}
+      both: {type: join, need: any}
+      tell:
+        type: call
+        handler: a
+        input:
+          high: "${has(nodes.high.output) ? nodes.high.output : null}"
+          low: "${has(nodes.low.output) ? nodes.low.output : null}"
+          tier: "${has(vars.tier) ? vars.tier : 'none'}"
+          base: "${vars.base}"
+    edges:
+      - [start, rate, gate]
+      - [high, mark, both, tell]
+      - [low, both]
+"""
+
+
+def test_where_a_switch_takes_the_other_branch_nothing_of_the_old_one_is_in_scope() -> None:
+    text = SWITCHED.replace("nodes:\n", "nodes:\n      start: {type: set, values: {base: 7}}\n", 1)
+    world = begin(text)
+    world.run_task("rate", {"score": 9})
+    world.run_task("high", "h")
+    assert world.input("tell") == {"high": "h", "low": None, "tier": "gold", "base": 7}
+    world.run_task("tell")
+
+    opened = world.retry("rate")
+
+    assert opened.kept == ("start",)
+    assert world.run.vars == {"base": 7}
+    world.run_task("rate", {"score": 1})
+    world.run_task("low", "l")
+    assert world.input("tell") == {"high": None, "low": "l", "tier": "none", "base": 7}
+    assert (world.task("high").state, world.task("high").cause) == ("cancelled", "not_chosen")
+    world.run_task("tell")
+    assert world.state is RunState.SUCCEEDED
+    check_replay(world)
+
+
+def test_a_retry_of_a_cancelled_run_redoes_what_the_cancel_stopped_and_keeps_the_rest() -> None:
+    world = begin(ORDER, {"x": 1})
+    world.run_task("a", 1)
+    world.run_task("left", 2)
+    world.lease("right")
+    world.cancel()
+    world.stopped("right")
+    assert world.state is RunState.CANCELLED
+
+    foreseen = world.dry_run()
+    opened = world.retry()
+
+    assert (foreseen.starts, foreseen.kept) == (opened.chosen, opened.kept) == (("right",), ("a", "left"))
+    world.run_task("right", 3)
+    assert world.output("both") == {"left": 2, "right": 3}
+    world.run_task("last")
+    assert world.state is RunState.SUCCEEDED

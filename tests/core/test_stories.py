@@ -137,6 +137,75 @@ def a_retry_from_a_node_beside_a_branch_that_had_finished() -> World:
     return world
 
 
+def a_pause_over_a_timer_that_comes_due() -> World:
+    world = begin("""
+        workflow: paused
+        deadline: 1h
+        nodes:
+          nap: {type: wait, duration: 10s}
+          work: {type: call, handler: a}
+          next: {type: call, handler: a}
+          after: {type: call, handler: a}
+        edges:
+          - [nap, after]
+          - [work, next]
+    """)
+    world.lease("work")
+    world.advance(seconds=5)
+    world.pause(stop_clock=True)
+    world.advance(seconds=10)
+    assert world.due() == []
+    world.succeed("work", "recorded")
+    assert world.lease("next") is Answer.RUN_PAUSED
+    world.advance(seconds=5)
+    world.resume()
+    world.fire(world.next_timer())
+    assert world.now == world.run.last_event_at
+    for path in ("next", "after"):
+        world.run_task(path)
+    return world
+
+
+def a_cancel_that_meets_a_report_on_its_way() -> World:
+    world = begin("""
+        workflow: crossed
+        nodes:
+          charge: {type: call, handler: a}
+          ship: {type: call, handler: a}
+        edges:
+          - [charge, ship]
+    """)
+    world.lease("charge")
+    world.advance(seconds=1)
+    world.cancel(grace_ms=5_000, reason="ordered twice")
+    world.share = True
+    assert world.succeed("charge", "paid") is Answer.ACCEPTED
+    assert world.succeed("charge", "paid") is Answer.DUPLICATE
+    return world
+
+
+def a_node_of_a_failed_run_is_skipped_and_its_run_goes_on() -> World:
+    world = begin("""
+        workflow: helped
+        nodes:
+          charge: {type: call, handler: a}
+          stock: {type: call, handler: a}
+          ship: {type: call, handler: a, input: "${nodes.charge.output}"}
+          mail: {type: call, handler: a}
+        edges:
+          - [charge, ship, mail]
+          - [stock, ship]
+    """)
+    world.run_task("stock", "there")
+    world.fail_task("charge", "CardReader")
+    world.advance(minutes=10)
+    world.skip("charge", {"paid": "in cash"}, reason="the reader is broken")
+    assert world.input("ship") == {"paid": "in cash"}
+    world.run_task("ship")
+    world.run_task("mail")
+    return world
+
+
 STORIES: list[Callable[[], World]] = [
     an_order_that_is_tried_again_and_then_handled_by_its_failure_edge,
     a_worker_that_was_taken_for_dead_reports_after_its_lease_was_reaped,
@@ -144,6 +213,9 @@ STORIES: list[Callable[[], World]] = [
     a_join_that_fires_at_the_first_branch_and_hears_of_the_others_later,
     a_signal_that_comes_before_anybody_waits_for_it,
     a_retry_from_a_node_beside_a_branch_that_had_finished,
+    a_pause_over_a_timer_that_comes_due,
+    a_cancel_that_meets_a_report_on_its_way,
+    a_node_of_a_failed_run_is_skipped_and_its_run_goes_on,
 ]
 
 

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -31,6 +32,7 @@ from headway.api.tasks.v1 import tasks_pb2, tasks_pb2_grpc
 from headway.api.timers.v1 import timers_pb2, timers_pb2_grpc
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.rpc import server
+from headway.coordinator.store.attending import connect_listener
 from headway.coordinator.store.pool import open_pool
 from headway.runtime.serving import serve
 from tests import servers
@@ -74,7 +76,7 @@ SWEEP = "workflow: swept\nnodes:\n  work: {type: call, handler: h.work, queue: s
 EMPTY = """
 DELETE FROM runs; DELETE FROM outputs; DELETE FROM tasks; DELETE FROM attempts; DELETE FROM beats; DELETE FROM tokens;
 DELETE FROM run_events; DELETE FROM outbox; DELETE FROM timers; DELETE FROM signals; DELETE FROM requests;
-DELETE FROM stale_reports; DELETE FROM start_keys; DELETE FROM definitions;
+DELETE FROM stale_reports; DELETE FROM workers; DELETE FROM start_keys; DELETE FROM definitions;
 DELETE FROM buckets WHERE bucket > 1; UPDATE settings SET value = '2';
 """
 
@@ -261,7 +263,7 @@ class World:
         """Start another coordinator; it stops with the test."""
         pool = await open_pool(self.url, size=size)
         self.stack.push_async_callback(pool.close)
-        engine = Engine(pool)
+        engine = Engine(pool, connect_listener=partial(connect_listener, self.url))
         await engine.start()
         self.stack.push_async_callback(engine.stop)
         serving = await self.stack.enter_async_context(

@@ -56,7 +56,12 @@ class Case:
             is_final=self.run_state in FINAL_RUN_STATES,
             is_stopping=self.stop in {"cancelling", "expired", "finish_path"},
             is_failing=self.stop == "failing",
+            is_paused=self.is_paused,
         )
+
+    @property
+    def is_paused(self) -> bool:
+        return self.stop == "paused_at" and self.run_state is RunState.RUNNING
 
     @property
     def row(self) -> leasing.LeasedRow:
@@ -75,7 +80,7 @@ class Case:
 def cases() -> Iterator[Case]:
     ways = product(
         RunState,
-        ("", "cancelling", "expired", "finish_path", "failing"),
+        ("", "cancelling", "expired", "finish_path", "failing", "paused_at"),
         TaskState,
         (1, 2, 3),
         ("holder", "other"),
@@ -94,8 +99,8 @@ async def pool(database: asyncpg.Connection[asyncpg.Record], lasting_database_ur
     await database.executemany(
         "INSERT INTO runs (bucket, run_id, namespace, workflow, version, state, epoch, seq, trace, vars, cancelling,"
         " failing, expired, finish_path, open_tasks, succeeded_tasks, unhandled_tasks, error, created_at,"
-        " last_event_at, finished_at)"
-        " VALUES (0, $1, 'default', 'flow', 1, $2, 1, 1, '', '{}', $3, $4, $5, $6, 0, 0, 0, $7, now(), now(), $8)",
+        " last_event_at, finished_at, paused_at)"
+        " VALUES (0, $1, 'default', 'flow', 1, $2, 1, 1, '', '{}', $3, $4, $5, $6, 0, 0, 0, $7, now(), now(), $8, $9)",
         [
             (
                 case.run_id,
@@ -106,6 +111,7 @@ async def pool(database: asyncpg.Connection[asyncpg.Record], lasting_database_ur
                 "end" if case.stop == "finish_path" else None,
                 b"{}" if case.run_state in {RunState.FAILED, RunState.CANCELLED} else None,
                 NOW if case.run_state in FINAL_RUN_STATES else None,
+                NOW if case.is_paused else None,
             )
             for case in CASES
         ],
@@ -166,7 +172,7 @@ async def test_the_statement_grants_what_admission_would_grant_and_nobody_holds(
 
     expected = {case for case in CASES if case.lease is Answer.GRANTED and case.task_state is TaskState.READY}
     assert {CASES[place] for place in granted} == expected
-    assert len(expected) == 16
+    assert len(expected) == 20
     after = await leased_rows(database)
     assert {run_id for run_id, row in after.items() if row != before[run_id]} == {case.run_id for case in expected}
     for case in expected:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import FailureClass
-from headway.coordinator.core.rows import AttemptRow, RunRow, SignalRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import AttemptRow, RunRow, SignalRow, Steering, TaskRow, TokenRow
 from headway.coordinator.core.state import Changes, Key, State
 from headway.coordinator.store.changes import EventRecord, Saving
 from headway.coordinator.store.loading import Held, load, lock_steps, task_row
@@ -47,6 +47,7 @@ RUN = RunRow(
     output_path="out",
     output_attempt=9,
     finished_at=NOW + timedelta(seconds=2),
+    steering=Steering(cancel_reason="enough", held=(("step", "total_timeout", 0, 9),)),
 )
 TASK = TaskRow(
     path="step",
@@ -180,8 +181,8 @@ async def test_lock_steps_gives_what_the_rows_have_in_their_order(database: asyn
     columns = [attribute.name for attribute in prepared.get_attributes()]
 
     assert columns[:3] == ["run_id", "is_there", "now"]
-    assert tuple(columns[3:25]) == RunRow.__struct_fields__
-    assert columns[25:] == of_tasks[1:]
+    assert tuple(columns[3:27]) == RunRow.__struct_fields__
+    assert columns[27:] == of_tasks[1:]
 
 
 @pytest.mark.parametrize("row", [RUN, TASK], ids=["run", "task"])

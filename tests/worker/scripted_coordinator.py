@@ -6,9 +6,10 @@ It stands in for the worker's remote peer. Threads, because some tests block the
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -49,6 +50,8 @@ class ScriptedCoordinator(tasks_pb2_grpc.TasksServiceServicer):
         self.report_calls: list[list[tasks_pb2.ReportItem]] = []
         self.owners: set[str] = set()
         self.served: set[tuple[str, ...]] = set()
+        self.attending: list[tuple[str, ...]] = []
+        self.stop_orders: queue.SimpleQueue[tuple[str, int] | None] = queue.SimpleQueue()
         self.script = Script(lease=self.grant, renew=self.extend, report=self.accept)
         self._changed = threading.Condition()
         self._server: grpc.Server | None = None
@@ -164,6 +167,23 @@ class ScriptedCoordinator(tasks_pb2_grpc.TasksServiceServicer):
         self.served.add((request.namespace, *request.queues))
         self._note("report", request.owner, self.report_calls, list(request.items), context)
         return tasks_pb2.ReportResponse(results=[self.script.report(item) for item in request.items])
+
+    def Attend(  # noqa: N802 - the contract's
+        self, request: tasks_pb2.AttendRequest, context: grpc.ServicerContext
+    ) -> Iterator[tasks_pb2.AttendResponse]:
+        with self._changed:
+            self.attending.append((request.owner, request.namespace, *request.queues))
+            self._changed.notify_all()
+        ended = threading.Event()
+        context.add_callback(ended.set)
+        while not ended.is_set():
+            try:
+                order = self.stop_orders.get(timeout=0.05)
+            except queue.Empty:
+                continue
+            if order is None:
+                return
+            yield tasks_pb2.AttendResponse(task_id=order[0], attempt=order[1])
 
     def _note(self, method: str, owner: str, calls: list[Any], items: list[Any], context: grpc.ServicerContext) -> None:
         with self._changed:

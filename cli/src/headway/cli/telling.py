@@ -109,14 +109,16 @@ def run_state_text(run: Run) -> Text:
     text = state_text(run.state)
     if run.cancelling and not run.state.is_final:
         text.append(" (cancelling)", style=STYLES["cancelled"])
+    if run.paused_at is not None:
+        text.append(" (paused)", style=STYLES["waiting"])
     return text
 
 
 def task_row(task: Task, now: datetime) -> Row:
     """A task's line in its run's table."""
     state = state_text(task.state)
-    if task.handled:
-        state.append(" (handled)", style="dim")
+    if task.disposition not in {"", "unhandled"}:
+        state.append(f" ({visible(task.disposition)})", style="dim")
     if task.cause:
         state.append(f" ({visible(task.cause)})", style="dim")
     losses = f" (+{task.losses} lost)" if task.losses else ""

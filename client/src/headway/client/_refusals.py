@@ -148,6 +148,30 @@ class RunClosed(Refused):
     expected_reason = "RUN_CLOSED"
 
 
+class RunStopping(Refused):
+    """The run is being stopped."""
+
+    expected_reason = "RUN_STOPPING"
+
+
+class RunPaused(Refused):
+    """The run is paused already, with its clock in another state."""
+
+    expected_reason = "RUN_PAUSED"
+
+
+class RunNotHeld(Refused):
+    """The run is neither paused nor failed."""
+
+    expected_reason = "RUN_NOT_HELD"
+
+
+class NodeNotSkippable(Refused):
+    """A worker holds the node, or it is done, or it waits for others."""
+
+    expected_reason = "NODE_NOT_SKIPPABLE"
+
+
 class RunNotFinished(Refused):
     """The run is not over yet."""
 

@@ -8,6 +8,7 @@ from google.protobuf import duration_pb2
 
 from headway.api.runs.v1 import runs_pb2, runs_pb2_grpc
 from headway.client import _translate
+from headway.client._explaining import explanation
 from headway.client._refusals import item_refusal
 from headway.client._request_id import new_request_id
 from headway.client._trace import current_traceparent
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from headway.client._connection import Connection
+    from headway.client._explaining import Explanation
     from headway.client._refusals import Refused
     from headway.client._values import Event, JsonInput, Run, RunDetails, RunState, Started
 
@@ -107,6 +109,15 @@ class RunCalls:
         """
         request = runs_pb2.GetRequest(namespace=self._namespace, run_id=run_id)
         return _translate.run_details(await self._connection.call(self._runs.Get, request))
+
+    async def explain(self, run_id: str) -> Explanation:
+        """For each live node of a run what it waits for; of a run that is over, what decided its end.
+
+        Raises:
+            RunNotFound: No such run.
+        """
+        request = runs_pb2.ExplainRequest(namespace=self._namespace, run_id=run_id)
+        return explanation(await self._connection.call(self._runs.Explain, request))
 
     async def list(
         self, *, workflow: str | None = None, state: RunState | None = None, page_size: int = 50
@@ -251,6 +262,74 @@ class RunCalls:
             duration.FromTimedelta(grace)
             request.grace.CopyFrom(duration)
         return _translate.run_state((await self._connection.call(self._runs.Cancel, request)).state)
+
+    async def pause(
+        self, run_id: str, reason: str = "", *, pause_clock: bool = False, request_id: str | None = None
+    ) -> bool:
+        """Let nothing new be dispatched in a run until it is resumed. Returns False when it was paused already.
+
+        Args:
+            run_id: The run.
+            reason: For people; shown while it is paused.
+            pause_clock: Its time-outs stand still meanwhile.
+            request_id: UUID; None: a new one.
+
+        Raises:
+            RunNotFound: No such run.
+            RunClosed: The run is over.
+            RunStopping: The run is being stopped.
+            RunPaused: It is paused already, with its clock in another state.
+        """
+        request = runs_pb2.PauseRequest(
+            namespace=self._namespace,
+            run_id=run_id,
+            reason=reason,
+            pause_clock=pause_clock,
+            request_id=request_id or new_request_id(),
+        )
+        return not (await self._connection.call(self._runs.Pause, request)).was_paused
+
+    async def resume(self, run_id: str, *, request_id: str | None = None) -> bool:
+        """End a run's pause. Returns False when it was not paused.
+
+        Raises:
+            RunNotFound: No such run.
+            RunClosed: The run is over.
+        """
+        request = runs_pb2.ResumeRequest(
+            namespace=self._namespace, run_id=run_id, request_id=request_id or new_request_id()
+        )
+        return not (await self._connection.call(self._runs.Resume, request)).was_resumed
+
+    async def skip(
+        self, run_id: str, node: str, output: JsonInput = None, *, reason: str = "", request_id: str | None = None
+    ) -> bool:
+        """Give a node of a paused or failed run its output. Returns True when that reopened the run.
+
+        Args:
+            run_id: The run.
+            node: The node's path.
+            output: A JSON value. Of a switch: `{"to": node}`; of a set node: a dict of its values.
+            reason: For people; kept in the history.
+            request_id: UUID; None: a new one.
+
+        Raises:
+            RunNotFound: No such run.
+            NodeNotFound: The workflow has no such node.
+            NodeNotReached: The run never reached the node.
+            RunNotHeld: The run is neither paused nor failed.
+            NodeNotSkippable: A worker holds the node, or it is done, or waits for others.
+            PayloadTooLarge: The output is larger than 1 MiB.
+        """
+        request = runs_pb2.SkipRequest(
+            namespace=self._namespace,
+            run_id=run_id,
+            node=node,
+            output=_translate.to_json(output),
+            reason=reason,
+            request_id=request_id or new_request_id(),
+        )
+        return (await self._connection.call(self._runs.Skip, request)).reopened
 
     async def retry(
         self,

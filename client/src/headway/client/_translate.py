@@ -99,6 +99,10 @@ def run(message: runs_pb2.Run) -> values.Run:
         last_seq=message.last_seq,
         key=message.key or None,
         input=from_json(message.input),
+        paused_at=instant(message.paused_at) if message.HasField("paused_at") else None,
+        pause_reason=message.pause_reason,
+        clock_paused=message.clock_paused,
+        cancel_reason=message.cancel_reason,
     )
 
 
@@ -148,7 +152,7 @@ def task(message: runs_pb2.Task) -> values.Task:
         due_at=instant(message.due_at) if message.HasField("due_at") else None,
         attempts=tuple(attempt(each) for each in message.attempts),
         output=from_json(message.output),
-        handled=message.handled,
+        disposition=message.disposition,
         waits_for=message.waits_for,
         progress=progress(message.progress) if message.HasField("progress") else None,
     )

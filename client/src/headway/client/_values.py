@@ -83,6 +83,10 @@ class Run:
         key: Idempotency key it was started with; None: none.
         input: Known only from `Client.get`; None elsewhere.
         output: None while the run is not final or has none.
+        paused_at: Since when it is paused; None: it is not.
+        pause_reason: Why, for people; may be empty.
+        clock_paused: True: its time-outs stand still while it is paused.
+        cancel_reason: Why it was cancelled, for people; may be empty.
     """
 
     run_id: str
@@ -99,6 +103,10 @@ class Run:
     last_seq: int
     key: str | None
     input: Json
+    paused_at: datetime | None = None
+    pause_reason: str = ""
+    clock_paused: bool = False
+    cancel_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +182,8 @@ class Task:
         due_at: When a waiting or retrying task goes on by itself; None: never.
         attempts: Attempts left behind, oldest first.
         output: None: none, or larger than a `get` carries.
-        handled: True when a failure edge took the failure.
+        disposition: What became of a failed task's failure: "handled" (a failure edge took it), "tolerated" (a join
+            could do without it), "optional" (the node is) or "unhandled"; empty: it did not fail.
         waits_for: The signal that a waiting task waits for; empty: none.
         progress: What the handler of this attempt last told; None: nothing.
     """
@@ -199,7 +208,7 @@ class Task:
     due_at: datetime | None
     attempts: tuple[Attempt, ...]
     output: Json
-    handled: bool
+    disposition: str
     waits_for: str
     progress: TaskProgress | None = None
 

@@ -2,10 +2,12 @@
 
 from headway.cli.command import Command
 from headway.cli.commands.definitions import Check, Deploy
+from headway.cli.commands.pausing import Pause, Resume, Skip
 from headway.cli.commands.runs import History, List, Show, Start, Watch
 from headway.cli.commands.servers import Dev, Upgrade, Work
 from headway.cli.commands.steering import Cancel, Retry, Signal
 from headway.cli.commands.testing import Test
+from headway.cli.commands.why import Why
 
 COMMANDS: tuple[type[Command], ...] = (
     Dev,
@@ -15,9 +17,13 @@ COMMANDS: tuple[type[Command], ...] = (
     Start,
     List,
     Show,
+    Why,
     History,
     Watch,
     Signal,
+    Pause,
+    Resume,
+    Skip,
     Cancel,
     Retry,
     Work,

@@ -260,6 +260,12 @@ def _header(output: Output, run: Run) -> None:
     ended = instant(run.finished_at)
     took = f" ({span(run.finished_at - run.created_at)})" if run.finished_at and run.created_at else ""
     output.say(f"started   {instant(run.created_at)}    ended {ended}{took}")
+    if run.paused_at is not None:
+        clock = ", its time-outs standing still" if run.clock_paused else ""
+        why = f": {run.pause_reason}" if run.pause_reason else ""
+        output.say(f"paused    {instant(run.paused_at)}{clock}{why}")
+    if run.cancel_reason:
+        output.say(f"cancelled {run.cancel_reason}")
     if run.key is not None:
         output.say(f"key       {run.key}")
     if run.error is not None:

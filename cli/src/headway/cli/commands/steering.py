@@ -52,7 +52,7 @@ class Signal(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel(Command):
-    """Ask a run to stop. Its handlers are told at their worker's next Renew; the run ends without those that go on.
+    """Ask a run to stop. Its handlers are told at once, or at their next Renew; the run ends without those that go on.
 
     Attempts that have not ended when the grace is over are closed as unknown: their work may have been done.
     """
@@ -81,8 +81,9 @@ class Cancel(Command):
             session.output.say(f"run {self.run_id} is cancelled")
         else:
             session.output.say(
-                f"run {self.run_id} is being cancelled; its handlers will be told at their next Renew; attempts that"
-                f" do not end within {_seconds(self.grace or DEFAULT_GRACE)} are closed as unknown"
+                f"run {self.run_id} is being cancelled; its handlers are told (where workers do not attend, at their"
+                f" next Renew); attempts that do not end within {_seconds(self.grace or DEFAULT_GRACE)} are closed as"
+                " unknown"
             )
             session.output.say(f"follow it with: headway watch {self.run_id}", style="dim")
         return Exit.SUCCESS

@@ -7,12 +7,14 @@ import logging
 import os
 import sys
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from headway.coordinator.core.compiler import compile_workflow
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.rpc import server
 from headway.coordinator.settings import CoordinatorSettings
+from headway.coordinator.store.attending import connect_listener
 from headway.coordinator.store.errors import StoreConflict, StoreRejected, StoreUnavailable, translated
 from headway.coordinator.store.migrate import SchemaTooNew, migrate, missing_migrations
 from headway.coordinator.store.pool import Pool, open_pool
@@ -29,7 +31,7 @@ async def _serve(settings: CoordinatorSettings, drain: asyncio.Event) -> None:
     pool = await _open(settings, drain)
     if pool is None:
         return
-    engine = Engine(pool)
+    engine = Engine(pool, connect_listener=partial(connect_listener, settings.database_url))
     await engine.start()
     try:
         async with serve(

@@ -6,7 +6,7 @@ The renewal thread has a channel of its own (`open_renewal_channel`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 
 import grpc
@@ -111,6 +111,19 @@ class Coordinator:
         )
         try:
             return (await self._stub.Report(request, timeout=self._timeout)).results
+        except grpc.aio.AioRpcError as error:
+            raise CallFailed(error) from error
+
+    async def attend(self) -> AsyncIterator[tuple[str, int]]:
+        """Tell that this worker is there, and yield (task_id, attempt) of handlers that are to stop, until it breaks.
+
+        Raises:
+            CallFailed: The stream broke, or the coordinator knows no such call.
+        """
+        request = tasks_pb2.AttendRequest(owner=self._owner, namespace=self._namespace, queues=self._queues)
+        try:
+            async for order in self._stub.Attend(request):
+                yield order.task_id, order.attempt
         except grpc.aio.AioRpcError as error:
             raise CallFailed(error) from error
 

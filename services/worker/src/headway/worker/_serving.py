@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from headway.api.tasks.v1 import tasks_pb2
 from headway.worker._context import Lease
-from headway.worker._coordinator import Coordinator, open_renewal_channel, seconds_of
+from headway.worker._coordinator import CallFailed, Coordinator, open_renewal_channel, seconds_of
 from headway.worker._delivery import Delivery
 from headway.worker._leasing import Leasing
 from headway.worker._ledger import Ledger
@@ -90,6 +90,7 @@ class Serving:
             async with asyncio.TaskGroup() as group:
                 carriers = [group.create_task(batcher.run()) for batcher in batchers]
                 reader = group.create_task(self._read())
+                carriers.append(group.create_task(self._attend()))
                 await self._drain.wait()
                 await self._shut_down(reader)
                 for carrier in carriers:
@@ -139,6 +140,24 @@ class Serving:
                 await pause(pauses.next(), self._drain)
             else:
                 return
+
+    async def _attend(self) -> None:
+        """Hear at once what is to stop. Whatever goes wrong with it, Renew tells the same later."""
+        pauses = Pauses()
+        while not self._drain.is_set():
+            try:
+                async for task_id, attempt in self._coordinator.attend():
+                    pauses.reset()
+                    self._stop(task_id, attempt)
+            except CallFailed as error:
+                logger.debug("not attending", extra={"fault": str(error)})
+            await pause(pauses.next(), self._drain)
+
+    def _stop(self, task_id: str, attempt: int) -> None:
+        for delivery in self._ledger.active:
+            if (delivery.task_id, delivery.attempt) == (task_id, attempt) and delivery.lease is not None:
+                delivery.lease.cancelled = True
+                self._runner.stop(delivery)
 
     def _coordinator_is_missing(self) -> None:
         facts = {"address": self._settings.coordinator}

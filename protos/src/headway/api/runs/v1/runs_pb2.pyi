@@ -32,6 +32,22 @@ class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TASK_STATE_SUCCEEDED: _ClassVar[TaskState]
     TASK_STATE_FAILED: _ClassVar[TaskState]
     TASK_STATE_CANCELLED: _ClassVar[TaskState]
+
+class ReasonKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REASON_KIND_UNSPECIFIED: _ClassVar[ReasonKind]
+    REASON_KIND_QUEUED: _ClassVar[ReasonKind]
+    REASON_KIND_NO_WORKER: _ClassVar[ReasonKind]
+    REASON_KIND_LEASED: _ClassVar[ReasonKind]
+    REASON_KIND_LEASE_EXPIRED: _ClassVar[ReasonKind]
+    REASON_KIND_TIMER: _ClassVar[ReasonKind]
+    REASON_KIND_SIGNAL: _ClassVar[ReasonKind]
+    REASON_KIND_BRANCHES: _ClassVar[ReasonKind]
+    REASON_KIND_RETRY: _ClassVar[ReasonKind]
+    REASON_KIND_STOPPING: _ClassVar[ReasonKind]
+    REASON_KIND_FAILED: _ClassVar[ReasonKind]
+    REASON_KIND_PAUSED: _ClassVar[ReasonKind]
+    REASON_KIND_CLOSED: _ClassVar[ReasonKind]
 RUN_STATE_UNSPECIFIED: RunState
 RUN_STATE_PENDING: RunState
 RUN_STATE_RUNNING: RunState
@@ -47,9 +63,22 @@ TASK_STATE_RETRYING: TaskState
 TASK_STATE_SUCCEEDED: TaskState
 TASK_STATE_FAILED: TaskState
 TASK_STATE_CANCELLED: TaskState
+REASON_KIND_UNSPECIFIED: ReasonKind
+REASON_KIND_QUEUED: ReasonKind
+REASON_KIND_NO_WORKER: ReasonKind
+REASON_KIND_LEASED: ReasonKind
+REASON_KIND_LEASE_EXPIRED: ReasonKind
+REASON_KIND_TIMER: ReasonKind
+REASON_KIND_SIGNAL: ReasonKind
+REASON_KIND_BRANCHES: ReasonKind
+REASON_KIND_RETRY: ReasonKind
+REASON_KIND_STOPPING: ReasonKind
+REASON_KIND_FAILED: ReasonKind
+REASON_KIND_PAUSED: ReasonKind
+REASON_KIND_CLOSED: ReasonKind
 
 class Run(_message.Message):
-    __slots__ = ("run_id", "namespace", "workflow", "version", "state", "epoch", "cancelling", "created_at", "finished_at", "error", "output", "last_seq", "key", "input")
+    __slots__ = ("run_id", "namespace", "workflow", "version", "state", "epoch", "cancelling", "created_at", "finished_at", "error", "output", "last_seq", "key", "input", "paused_at", "pause_reason", "clock_paused", "cancel_reason")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_FIELD_NUMBER: _ClassVar[int]
@@ -64,6 +93,10 @@ class Run(_message.Message):
     LAST_SEQ_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_AT_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_REASON_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_PAUSED_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_REASON_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     namespace: str
     workflow: str
@@ -78,7 +111,11 @@ class Run(_message.Message):
     last_seq: int
     key: str
     input: bytes
-    def __init__(self, run_id: _Optional[str] = ..., namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., version: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., epoch: _Optional[int] = ..., cancelling: _Optional[bool] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., output: _Optional[bytes] = ..., last_seq: _Optional[int] = ..., key: _Optional[str] = ..., input: _Optional[bytes] = ...) -> None: ...
+    paused_at: _timestamp_pb2.Timestamp
+    pause_reason: str
+    clock_paused: bool
+    cancel_reason: str
+    def __init__(self, run_id: _Optional[str] = ..., namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., version: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., epoch: _Optional[int] = ..., cancelling: _Optional[bool] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., output: _Optional[bytes] = ..., last_seq: _Optional[int] = ..., key: _Optional[str] = ..., input: _Optional[bytes] = ..., paused_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[str] = ..., clock_paused: _Optional[bool] = ..., cancel_reason: _Optional[str] = ...) -> None: ...
 
 class RunError(_message.Message):
     __slots__ = ("failure_class", "message", "paths")
@@ -91,7 +128,7 @@ class RunError(_message.Message):
     def __init__(self, failure_class: _Optional[str] = ..., message: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("task_id", "path", "type", "state", "attempt", "tries", "losses", "generation", "queue", "handler", "owner", "lease_expires_at", "created_at", "started_at", "finished_at", "error", "cause", "due_at", "attempts", "output", "handled", "waits_for", "progress")
+    __slots__ = ("task_id", "path", "type", "state", "attempt", "tries", "losses", "generation", "queue", "handler", "owner", "lease_expires_at", "created_at", "started_at", "finished_at", "error", "cause", "due_at", "attempts", "output", "disposition", "waits_for", "progress")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -112,7 +149,7 @@ class Task(_message.Message):
     DUE_AT_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
-    HANDLED_FIELD_NUMBER: _ClassVar[int]
+    DISPOSITION_FIELD_NUMBER: _ClassVar[int]
     WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     task_id: str
@@ -135,10 +172,10 @@ class Task(_message.Message):
     due_at: _timestamp_pb2.Timestamp
     attempts: _containers.RepeatedCompositeFieldContainer[Attempt]
     output: bytes
-    handled: bool
+    disposition: str
     waits_for: str
     progress: Progress
-    def __init__(self, task_id: _Optional[str] = ..., path: _Optional[str] = ..., type: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., tries: _Optional[int] = ..., losses: _Optional[int] = ..., generation: _Optional[int] = ..., queue: _Optional[str] = ..., handler: _Optional[str] = ..., owner: _Optional[str] = ..., lease_expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[TaskError, _Mapping]] = ..., cause: _Optional[str] = ..., due_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., output: _Optional[bytes] = ..., handled: _Optional[bool] = ..., waits_for: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
+    def __init__(self, task_id: _Optional[str] = ..., path: _Optional[str] = ..., type: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., tries: _Optional[int] = ..., losses: _Optional[int] = ..., generation: _Optional[int] = ..., queue: _Optional[str] = ..., handler: _Optional[str] = ..., owner: _Optional[str] = ..., lease_expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[TaskError, _Mapping]] = ..., cause: _Optional[str] = ..., due_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., output: _Optional[bytes] = ..., disposition: _Optional[str] = ..., waits_for: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("percent", "message", "at")
@@ -280,6 +317,66 @@ class GetResponse(_message.Message):
     stale_reports: _containers.RepeatedCompositeFieldContainer[StaleReport]
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., stale_reports: _Optional[_Iterable[_Union[StaleReport, _Mapping]]] = ...) -> None: ...
 
+class ExplainRequest(_message.Message):
+    __slots__ = ("namespace", "run_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
+
+class ExplainResponse(_message.Message):
+    __slots__ = ("run", "message", "reasons", "left_out")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    REASONS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    message: str
+    reasons: _containers.RepeatedCompositeFieldContainer[Reason]
+    left_out: int
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., message: _Optional[str] = ..., reasons: _Optional[_Iterable[_Union[Reason, _Mapping]]] = ..., left_out: _Optional[int] = ...) -> None: ...
+
+class Reason(_message.Message):
+    __slots__ = ("path", "kind", "message", "since", "until", "queue", "handler", "owner", "attempt", "signal", "branches", "workers", "worker_seen_at", "error")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    HANDLER_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    BRANCHES_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    WORKER_SEEN_AT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    kind: ReasonKind
+    message: str
+    since: _timestamp_pb2.Timestamp
+    until: _timestamp_pb2.Timestamp
+    queue: str
+    handler: str
+    owner: str
+    attempt: int
+    signal: str
+    branches: _containers.RepeatedCompositeFieldContainer[OpenEdge]
+    workers: int
+    worker_seen_at: _timestamp_pb2.Timestamp
+    error: TaskError
+    def __init__(self, path: _Optional[str] = ..., kind: _Optional[_Union[ReasonKind, str]] = ..., message: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., queue: _Optional[str] = ..., handler: _Optional[str] = ..., owner: _Optional[str] = ..., attempt: _Optional[int] = ..., signal: _Optional[str] = ..., branches: _Optional[_Iterable[_Union[OpenEdge, _Mapping]]] = ..., workers: _Optional[int] = ..., worker_seen_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[TaskError, _Mapping]] = ...) -> None: ...
+
+class OpenEdge(_message.Message):
+    __slots__ = ("from_node", "on")
+    FROM_NODE_FIELD_NUMBER: _ClassVar[int]
+    ON_FIELD_NUMBER: _ClassVar[int]
+    from_node: str
+    on: str
+    def __init__(self, from_node: _Optional[str] = ..., on: _Optional[str] = ...) -> None: ...
+
 class ListRequest(_message.Message):
     __slots__ = ("namespace", "workflow", "state", "page_size", "page_token")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
@@ -383,6 +480,66 @@ class CancelResponse(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     state: RunState
     def __init__(self, state: _Optional[_Union[RunState, str]] = ...) -> None: ...
+
+class PauseRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "reason", "pause_clock", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_CLOCK_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    reason: str
+    pause_clock: bool
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., reason: _Optional[str] = ..., pause_clock: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class PauseResponse(_message.Message):
+    __slots__ = ("was_paused",)
+    WAS_PAUSED_FIELD_NUMBER: _ClassVar[int]
+    was_paused: bool
+    def __init__(self, was_paused: _Optional[bool] = ...) -> None: ...
+
+class ResumeRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ResumeResponse(_message.Message):
+    __slots__ = ("was_resumed",)
+    WAS_RESUMED_FIELD_NUMBER: _ClassVar[int]
+    was_resumed: bool
+    def __init__(self, was_resumed: _Optional[bool] = ...) -> None: ...
+
+class SkipRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "node", "output", "reason", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    node: str
+    output: bytes
+    reason: str
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., node: _Optional[str] = ..., output: _Optional[bytes] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class SkipResponse(_message.Message):
+    __slots__ = ("reopened", "epoch")
+    REOPENED_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    reopened: bool
+    epoch: int
+    def __init__(self, reopened: _Optional[bool] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class RetryRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "from_nodes", "dry_run", "render_inputs", "request_id")

@@ -54,6 +54,11 @@ class RunsServiceStub:
                 request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.GetRequest.SerializeToString,
                 response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.GetResponse.FromString,
                 _registered_method=True)
+        self.Explain = channel.unary_unary(
+                '/headway.api.runs.v1.RunsService/Explain',
+                request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainRequest.SerializeToString,
+                response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainResponse.FromString,
+                _registered_method=True)
         self.List = channel.unary_unary(
                 '/headway.api.runs.v1.RunsService/List',
                 request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ListRequest.SerializeToString,
@@ -78,6 +83,21 @@ class RunsServiceStub:
                 '/headway.api.runs.v1.RunsService/Cancel',
                 request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.CancelRequest.SerializeToString,
                 response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.CancelResponse.FromString,
+                _registered_method=True)
+        self.Pause = channel.unary_unary(
+                '/headway.api.runs.v1.RunsService/Pause',
+                request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.PauseRequest.SerializeToString,
+                response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.PauseResponse.FromString,
+                _registered_method=True)
+        self.Resume = channel.unary_unary(
+                '/headway.api.runs.v1.RunsService/Resume',
+                request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ResumeRequest.SerializeToString,
+                response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ResumeResponse.FromString,
+                _registered_method=True)
+        self.Skip = channel.unary_unary(
+                '/headway.api.runs.v1.RunsService/Skip',
+                request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.SkipRequest.SerializeToString,
+                response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.SkipResponse.FromString,
                 _registered_method=True)
         self.Retry = channel.unary_unary(
                 '/headway.api.runs.v1.RunsService/Retry',
@@ -116,6 +136,14 @@ class RunsServiceServicer:
 
     def Get(self, request, context):
         """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Explain(self, request, context):
+        """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
+        reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -160,6 +188,36 @@ class RunsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Pause(self, request, context):
+        """Pause lets nothing new be dispatched in a run until it is resumed. What runs may end; reports, signals and lost
+        leases are recorded, and what follows from them waits. What becomes due meanwhile (the end of a wait, the next try)
+        happens once, when the run is resumed; time-outs run on, unless `pause_clock`. A run that is paused already stays as
+        it is. Safe to repeat. NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED, RUN_STOPPING, RUN_PAUSED: with the
+        clock in another state).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Resume(self, request, context):
+        """Resume ends a pause. A run that is not paused stays as it is. Safe to repeat. NOT_FOUND (RUN_NOT_FOUND),
+        FAILED_PRECONDITION (RUN_CLOSED).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Skip(self, request, context):
+        """Skip gives a node its output by hand; what follows goes on as after a success. In a paused run: a node that waits,
+        for a worker, a time, a signal or its next try. In a failed run: a node that failed or was stopped; that reopens the
+        run, and what was stopped starts again. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
+        NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
+        (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Retry(self, request, context):
         """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
         NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NOTHING_TO_RETRY).
@@ -186,6 +244,11 @@ def add_RunsServiceServicer_to_server(servicer, server):
                     request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.GetRequest.FromString,
                     response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.GetResponse.SerializeToString,
             ),
+            'Explain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Explain,
+                    request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainRequest.FromString,
+                    response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainResponse.SerializeToString,
+            ),
             'List': grpc.unary_unary_rpc_method_handler(
                     servicer.List,
                     request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ListRequest.FromString,
@@ -210,6 +273,21 @@ def add_RunsServiceServicer_to_server(servicer, server):
                     servicer.Cancel,
                     request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.CancelRequest.FromString,
                     response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.CancelResponse.SerializeToString,
+            ),
+            'Pause': grpc.unary_unary_rpc_method_handler(
+                    servicer.Pause,
+                    request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.PauseRequest.FromString,
+                    response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.PauseResponse.SerializeToString,
+            ),
+            'Resume': grpc.unary_unary_rpc_method_handler(
+                    servicer.Resume,
+                    request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ResumeRequest.FromString,
+                    response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ResumeResponse.SerializeToString,
+            ),
+            'Skip': grpc.unary_unary_rpc_method_handler(
+                    servicer.Skip,
+                    request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.SkipRequest.FromString,
+                    response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.SkipResponse.SerializeToString,
             ),
             'Retry': grpc.unary_unary_rpc_method_handler(
                     servicer.Retry,
@@ -303,6 +381,33 @@ class RunsService:
             '/headway.api.runs.v1.RunsService/Get',
             headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.GetRequest.SerializeToString,
             headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.GetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Explain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.api.runs.v1.RunsService/Explain',
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainRequest.SerializeToString,
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -438,6 +543,87 @@ class RunsService:
             '/headway.api.runs.v1.RunsService/Cancel',
             headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.CancelRequest.SerializeToString,
             headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.CancelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Pause(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.api.runs.v1.RunsService/Pause',
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.PauseRequest.SerializeToString,
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.PauseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Resume(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.api.runs.v1.RunsService/Resume',
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ResumeRequest.SerializeToString,
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ResumeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Skip(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.api.runs.v1.RunsService/Skip',
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.SkipRequest.SerializeToString,
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.SkipResponse.FromString,
             options,
             channel_credentials,
             insecure,

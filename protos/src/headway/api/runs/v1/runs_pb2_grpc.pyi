@@ -52,6 +52,10 @@ class RunsServiceStub:
     """
     Get: _grpc.UnaryUnaryMultiCallable[_runs_pb2.GetRequest, _runs_pb2.GetResponse]
     """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
+    Explain: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ExplainRequest, _runs_pb2.ExplainResponse]
+    """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
+    reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
+    """
     List: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRequest, _runs_pb2.ListResponse]
     """List returns runs, newest first. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN)."""
     GetHistory: _grpc.UnaryUnaryMultiCallable[_runs_pb2.GetHistoryRequest, _runs_pb2.GetHistoryResponse]
@@ -68,6 +72,24 @@ class RunsServiceStub:
     Cancel: _grpc.UnaryUnaryMultiCallable[_runs_pb2.CancelRequest, _runs_pb2.CancelResponse]
     """Cancel asks the run to stop; holders are told, and after the grace the run ends without them. Safe to repeat.
     NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED).
+    """
+    Pause: _grpc.UnaryUnaryMultiCallable[_runs_pb2.PauseRequest, _runs_pb2.PauseResponse]
+    """Pause lets nothing new be dispatched in a run until it is resumed. What runs may end; reports, signals and lost
+    leases are recorded, and what follows from them waits. What becomes due meanwhile (the end of a wait, the next try)
+    happens once, when the run is resumed; time-outs run on, unless `pause_clock`. A run that is paused already stays as
+    it is. Safe to repeat. NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED, RUN_STOPPING, RUN_PAUSED: with the
+    clock in another state).
+    """
+    Resume: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ResumeRequest, _runs_pb2.ResumeResponse]
+    """Resume ends a pause. A run that is not paused stays as it is. Safe to repeat. NOT_FOUND (RUN_NOT_FOUND),
+    FAILED_PRECONDITION (RUN_CLOSED).
+    """
+    Skip: _grpc.UnaryUnaryMultiCallable[_runs_pb2.SkipRequest, _runs_pb2.SkipResponse]
+    """Skip gives a node its output by hand; what follows goes on as after a success. In a paused run: a node that waits,
+    for a worker, a time, a signal or its next try. In a failed run: a node that failed or was stopped; that reopens the
+    run, and what was stopped starts again. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
+    NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
+    (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have).
     """
     Retry: _grpc.UnaryUnaryMultiCallable[_runs_pb2.RetryRequest, _runs_pb2.RetryResponse]
     """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
@@ -98,6 +120,10 @@ class RunsServiceAsyncStub(RunsServiceStub):
     """
     Get: _aio.UnaryUnaryMultiCallable[_runs_pb2.GetRequest, _runs_pb2.GetResponse]  # type: ignore[assignment]
     """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
+    Explain: _aio.UnaryUnaryMultiCallable[_runs_pb2.ExplainRequest, _runs_pb2.ExplainResponse]  # type: ignore[assignment]
+    """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
+    reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
+    """
     List: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRequest, _runs_pb2.ListResponse]  # type: ignore[assignment]
     """List returns runs, newest first. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN)."""
     GetHistory: _aio.UnaryUnaryMultiCallable[_runs_pb2.GetHistoryRequest, _runs_pb2.GetHistoryResponse]  # type: ignore[assignment]
@@ -114,6 +140,24 @@ class RunsServiceAsyncStub(RunsServiceStub):
     Cancel: _aio.UnaryUnaryMultiCallable[_runs_pb2.CancelRequest, _runs_pb2.CancelResponse]  # type: ignore[assignment]
     """Cancel asks the run to stop; holders are told, and after the grace the run ends without them. Safe to repeat.
     NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED).
+    """
+    Pause: _aio.UnaryUnaryMultiCallable[_runs_pb2.PauseRequest, _runs_pb2.PauseResponse]  # type: ignore[assignment]
+    """Pause lets nothing new be dispatched in a run until it is resumed. What runs may end; reports, signals and lost
+    leases are recorded, and what follows from them waits. What becomes due meanwhile (the end of a wait, the next try)
+    happens once, when the run is resumed; time-outs run on, unless `pause_clock`. A run that is paused already stays as
+    it is. Safe to repeat. NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED, RUN_STOPPING, RUN_PAUSED: with the
+    clock in another state).
+    """
+    Resume: _aio.UnaryUnaryMultiCallable[_runs_pb2.ResumeRequest, _runs_pb2.ResumeResponse]  # type: ignore[assignment]
+    """Resume ends a pause. A run that is not paused stays as it is. Safe to repeat. NOT_FOUND (RUN_NOT_FOUND),
+    FAILED_PRECONDITION (RUN_CLOSED).
+    """
+    Skip: _aio.UnaryUnaryMultiCallable[_runs_pb2.SkipRequest, _runs_pb2.SkipResponse]  # type: ignore[assignment]
+    """Skip gives a node its output by hand; what follows goes on as after a success. In a paused run: a node that waits,
+    for a worker, a time, a signal or its next try. In a failed run: a node that failed or was stopped; that reopens the
+    run, and what was stopped starts again. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
+    NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
+    (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have).
     """
     Retry: _aio.UnaryUnaryMultiCallable[_runs_pb2.RetryRequest, _runs_pb2.RetryResponse]  # type: ignore[assignment]
     """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
@@ -161,6 +205,16 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
 
     @_abc_1.abstractmethod
+    def Explain(
+        self,
+        request: _runs_pb2.ExplainRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.ExplainResponse, _abc.Awaitable[_runs_pb2.ExplainResponse]]:
+        """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
+        reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
+        """
+
+    @_abc_1.abstractmethod
     def List(
         self,
         request: _runs_pb2.ListRequest,
@@ -205,6 +259,42 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_runs_pb2.CancelResponse, _abc.Awaitable[_runs_pb2.CancelResponse]]:
         """Cancel asks the run to stop; holders are told, and after the grace the run ends without them. Safe to repeat.
         NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED).
+        """
+
+    @_abc_1.abstractmethod
+    def Pause(
+        self,
+        request: _runs_pb2.PauseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.PauseResponse, _abc.Awaitable[_runs_pb2.PauseResponse]]:
+        """Pause lets nothing new be dispatched in a run until it is resumed. What runs may end; reports, signals and lost
+        leases are recorded, and what follows from them waits. What becomes due meanwhile (the end of a wait, the next try)
+        happens once, when the run is resumed; time-outs run on, unless `pause_clock`. A run that is paused already stays as
+        it is. Safe to repeat. NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED, RUN_STOPPING, RUN_PAUSED: with the
+        clock in another state).
+        """
+
+    @_abc_1.abstractmethod
+    def Resume(
+        self,
+        request: _runs_pb2.ResumeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.ResumeResponse, _abc.Awaitable[_runs_pb2.ResumeResponse]]:
+        """Resume ends a pause. A run that is not paused stays as it is. Safe to repeat. NOT_FOUND (RUN_NOT_FOUND),
+        FAILED_PRECONDITION (RUN_CLOSED).
+        """
+
+    @_abc_1.abstractmethod
+    def Skip(
+        self,
+        request: _runs_pb2.SkipRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.SkipResponse, _abc.Awaitable[_runs_pb2.SkipResponse]]:
+        """Skip gives a node its output by hand; what follows goes on as after a success. In a paused run: a node that waits,
+        for a worker, a time, a signal or its next try. In a failed run: a node that failed or was stopped; that reopens the
+        run, and what was stopped starts again. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
+        NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
+        (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have).
         """
 
     @_abc_1.abstractmethod

@@ -72,6 +72,24 @@ REPORT_ANSWER_LEASE_LOST: ReportAnswer
 REPORT_ANSWER_ACCEPTED: ReportAnswer
 REPORT_ANSWER_REFUSED: ReportAnswer
 
+class AttendRequest(_message.Message):
+    __slots__ = ("owner", "namespace", "queues")
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    namespace: str
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, owner: _Optional[str] = ..., namespace: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AttendResponse(_message.Message):
+    __slots__ = ("task_id", "attempt")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    attempt: int
+    def __init__(self, task_id: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
+
 class LeaseRequest(_message.Message):
     __slots__ = ("owner", "items")
     OWNER_FIELD_NUMBER: _ClassVar[int]

@@ -52,6 +52,11 @@ class TasksServiceStub:
                 request_serializer=headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ReportRequest.SerializeToString,
                 response_deserializer=headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ReportResponse.FromString,
                 _registered_method=True)
+        self.Attend = channel.unary_stream(
+                '/headway.api.tasks.v1.TasksService/Attend',
+                request_serializer=headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.AttendRequest.SerializeToString,
+                response_deserializer=headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.AttendResponse.FromString,
+                _registered_method=True)
 
 
 class TasksServiceServicer:
@@ -86,6 +91,16 @@ class TasksServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Attend(self, request, context):
+        """Attend tells that a worker is there and which queues it reads, for as long as the stream lasts, and streams the
+        attempts of this owner whose handlers are to stop, as soon as that is decided. Nothing depends on it: Renew tells
+        the same later, and a worker that does not call it is only missing where people ask who reads a queue. After a
+        break, call it again. INVALID_ARGUMENT (INVALID_OWNER, INVALID_ARGUMENT), UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TasksServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -103,6 +118,11 @@ def add_TasksServiceServicer_to_server(servicer, server):
                     servicer.Report,
                     request_deserializer=headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ReportRequest.FromString,
                     response_serializer=headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ReportResponse.SerializeToString,
+            ),
+            'Attend': grpc.unary_stream_rpc_method_handler(
+                    servicer.Attend,
+                    request_deserializer=headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.AttendRequest.FromString,
+                    response_serializer=headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.AttendResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -189,6 +209,33 @@ class TasksService:
             '/headway.api.tasks.v1.TasksService/Report',
             headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ReportRequest.SerializeToString,
             headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ReportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Attend(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/headway.api.tasks.v1.TasksService/Attend',
+            headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.AttendRequest.SerializeToString,
+            headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.AttendResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -50,6 +50,12 @@ class TasksServiceStub:
     """Report ends attempts. Once an item is answered ACCEPTED or DUPLICATE its outcome is durable. A stale report
     changes nothing and is no error. Fails as Lease does.
     """
+    Attend: _grpc.UnaryStreamMultiCallable[_tasks_pb2.AttendRequest, _tasks_pb2.AttendResponse]
+    """Attend tells that a worker is there and which queues it reads, for as long as the stream lasts, and streams the
+    attempts of this owner whose handlers are to stop, as soon as that is decided. Nothing depends on it: Renew tells
+    the same later, and a worker that does not call it is only missing where people ask who reads a queue. After a
+    break, call it again. INVALID_ARGUMENT (INVALID_OWNER, INVALID_ARGUMENT), UNAVAILABLE.
+    """
 
 @_typing.type_check_only
 class TasksServiceAsyncStub(TasksServiceStub):
@@ -72,6 +78,12 @@ class TasksServiceAsyncStub(TasksServiceStub):
     Report: _aio.UnaryUnaryMultiCallable[_tasks_pb2.ReportRequest, _tasks_pb2.ReportResponse]  # type: ignore[assignment]
     """Report ends attempts. Once an item is answered ACCEPTED or DUPLICATE its outcome is durable. A stale report
     changes nothing and is no error. Fails as Lease does.
+    """
+    Attend: _aio.UnaryStreamMultiCallable[_tasks_pb2.AttendRequest, _tasks_pb2.AttendResponse]  # type: ignore[assignment]
+    """Attend tells that a worker is there and which queues it reads, for as long as the stream lasts, and streams the
+    attempts of this owner whose handlers are to stop, as soon as that is decided. Nothing depends on it: Renew tells
+    the same later, and a worker that does not call it is only missing where people ask who reads a queue. After a
+    break, call it again. INVALID_ARGUMENT (INVALID_OWNER, INVALID_ARGUMENT), UNAVAILABLE.
     """
 
 class TasksServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -110,6 +122,18 @@ class TasksServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_tasks_pb2.ReportResponse, _abc.Awaitable[_tasks_pb2.ReportResponse]]:
         """Report ends attempts. Once an item is answered ACCEPTED or DUPLICATE its outcome is durable. A stale report
         changes nothing and is no error. Fails as Lease does.
+        """
+
+    @_abc_1.abstractmethod
+    def Attend(
+        self,
+        request: _tasks_pb2.AttendRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_tasks_pb2.AttendResponse], _abc.AsyncIterator[_tasks_pb2.AttendResponse]]:
+        """Attend tells that a worker is there and which queues it reads, for as long as the stream lasts, and streams the
+        attempts of this owner whose handlers are to stop, as soon as that is decided. Nothing depends on it: Renew tells
+        the same later, and a worker that does not call it is only missing where people ask who reads a queue. After a
+        break, call it again. INVALID_ARGUMENT (INVALID_OWNER, INVALID_ARGUMENT), UNAVAILABLE.
         """
 
 def add_TasksServiceServicer_to_server(servicer: TasksServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -39,6 +39,7 @@ class MarkRun(Order, frozen=True, gc=False, tag=3):
 
     flag: str  # "cancelling" | "failing" | "expired" | "finish_path"
     path: str | None = None
+    reason: str = ""  # of "cancelling", for people
 
 
 class SetVariables(Order, frozen=True, gc=False, tag=4):
@@ -93,11 +94,15 @@ class SetInput(Order, frozen=True, gc=False, tag=9):
 
 
 class DispatchTask(Order, frozen=True, gc=False, tag=10):
-    """Make the task ready by the transition `via` (None: it is ready already) and write its outbox row."""
+    """Make the task ready by the transition `via` (None: it is ready already) and write its outbox row.
+
+    `held`: the run is paused: the row is written when it is resumed.
+    """
 
     path: str
     attempt: int
     via: str | None
+    held: bool = False
 
 
 class AwaitTask(Order, frozen=True, gc=False, tag=11):
@@ -128,6 +133,7 @@ class CompleteTask(Order, frozen=True, gc=False, tag=13):
     via: str
     has_output: bool
     reported: bool
+    cause: str | None = None  # "skipped": the output was given by hand
 
 
 class FailTask(Order, frozen=True, gc=False, tag=14):
@@ -233,6 +239,45 @@ class TakeSignal(Order, frozen=True, gc=False, tag=26):
     attempt: int = 1
 
 
+class PauseRun(Order, frozen=True, gc=False, tag=27):
+    """Dispatch nothing until the run is resumed."""
+
+    reason: str
+    clock_stopped: bool
+
+
+class ResumeRun(Order, frozen=True, gc=False, tag=28):
+    """Dispatch again. What was held meanwhile follows."""
+
+
+class HoldTask(Order, frozen=True, gc=False, tag=29):
+    """A READY task whose message, if there is one, is not for any worker now, and is not to be published again."""
+
+    path: str
+
+
+class HoldTimer(Order, frozen=True, gc=False, tag=30):
+    """Take a time-out away and remember what is left of it."""
+
+    path: str
+    kind: str
+    attempt: int
+    left_ms: int
+
+
+class PostponeTask(Order, frozen=True, gc=False, tag=31):
+    """A waiting task goes on by itself at another time than was said."""
+
+    path: str
+    due_at: datetime
+
+
+class ResetVariables(Order, frozen=True, gc=False, tag=32):
+    """Let the run's variables be what the set nodes that a retry keeps have set."""
+
+    values: dict[str, Any]
+
+
 Action: TypeAlias = (
     CreateRun
     | StartRun
@@ -260,4 +305,10 @@ Action: TypeAlias = (
     | EraseTokens
     | BufferSignal
     | TakeSignal
+    | PauseRun
+    | ResumeRun
+    | HoldTask
+    | HoldTimer
+    | PostponeTask
+    | ResetVariables
 )

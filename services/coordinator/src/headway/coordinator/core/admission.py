@@ -34,6 +34,7 @@ class RunGate(Struct, frozen=True, kw_only=True):
     is_final: bool
     is_stopping: bool  # cancelling, expired or finished: nothing starts, holders are told
     is_failing: bool  # an unhandled failure: nothing starts, holders may end
+    is_paused: bool  # nothing starts until it is resumed, holders may end
 
 
 class LeasedTask(Protocol):
@@ -68,7 +69,9 @@ def lease_answer(gate: RunGate, task: LeasedTask, *, attempt: int, owner: str, g
         return Answer.GRANTED if same else Answer.HELD
     if task.state is not TaskState.READY:
         return Answer.STALE_ATTEMPT
-    return Answer.RUN_CLOSED if gate.is_stopping else Answer.GRANTED
+    if gate.is_stopping:
+        return Answer.RUN_CLOSED
+    return Answer.RUN_PAUSED if gate.is_paused else Answer.GRANTED
 
 
 def renew_answer(gate: RunGate, task: LeasedTask, *, attempt: int, owner: str) -> Answer:

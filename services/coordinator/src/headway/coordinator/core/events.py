@@ -122,6 +122,25 @@ class RunCancelled(Event, frozen=True):
     grace_ms: int
 
 
+class RunPaused(Event, frozen=True):
+    """Somebody paused the run. `stop_clock`: its time-outs stand still meanwhile."""
+
+    reason: str
+    stop_clock: bool = False
+
+
+class RunResumed(Event, frozen=True):
+    """Somebody resumed the run."""
+
+
+class NodeSkipped(Event, frozen=True):
+    """Somebody gave a node its output by hand."""
+
+    path: str
+    reason: str
+    output: Document
+
+
 class RunRetried(Event, frozen=True):
     """Somebody reopened the run. `chosen` empty: all that failed or was stopped."""
 
@@ -139,5 +158,8 @@ RunEvent: TypeAlias = (
     | TimerFired
     | SignalReceived
     | RunCancelled
+    | RunPaused
+    | RunResumed
+    | NodeSkipped
     | RunRetried
 )

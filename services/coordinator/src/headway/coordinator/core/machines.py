@@ -173,6 +173,9 @@ TASK = Machine(
         # control nodes, and inputs that cannot be rendered
         Transition(name="decide_succeeded", source=_T.PENDING, target=_T.SUCCEEDED),
         Transition(name="decide_failed", source=_T.PENDING, target=_T.FAILED),
+        # what is given an output by hand
+        Transition(name="skip_ready", source=_T.READY, target=_T.SUCCEEDED),
+        Transition(name="skip_retrying", source=_T.RETRYING, target=_T.SUCCEEDED),
         # what is stopped before it ran
         Transition(name="cancel_pending", source=_T.PENDING, target=_T.CANCELLED),
         Transition(name="cancel_ready", source=_T.READY, target=_T.CANCELLED),
@@ -185,6 +188,12 @@ CANCEL_TRANSITION: Mapping[str, str] = {
     arrow.source: arrow.name for arrow in TASK.table if arrow.target == TaskState.CANCELLED
 }
 
+SKIP_TRANSITION: Mapping[str, str] = {  # in a paused run: of what was reached and nobody holds
+    TaskState.READY: "skip_ready",
+    TaskState.RETRYING: "skip_retrying",
+    TaskState.WAITING: "wait_succeeded",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reopening:
@@ -195,6 +204,10 @@ class Reopening:
 
 
 REOPENINGS: Mapping[str, Reopening] = {
-    opening.name: opening for opening in (Reopening(name="retry", sources=FINAL_RUN_STATES),)
+    opening.name: opening
+    for opening in (
+        Reopening(name="retry", sources=FINAL_RUN_STATES),
+        Reopening(name="skip", sources=frozenset({RunState.FAILED})),
+    )
 }
 REDO_SOURCES = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED})  # -> pending, attempt + 1

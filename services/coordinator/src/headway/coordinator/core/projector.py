@@ -9,6 +9,8 @@ from copy import copy
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec.structs import replace
+
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.events import Failure
 from headway.coordinator.core.machines import (
@@ -23,7 +25,7 @@ from headway.coordinator.core.machines import (
     TaskState,
 )
 from headway.coordinator.core.plan import Json
-from headway.coordinator.core.rows import AttemptRow, RunRow, SignalRow, TaskRow
+from headway.coordinator.core.rows import NOT_STEERED, AttemptRow, RunRow, SignalRow, Steering, TaskRow
 from headway.coordinator.core.state import Draft
 
 SWEEP_AFTER = timedelta(minutes=1)  # a READY task may be dispatched again, without proof of loss, after this
@@ -81,10 +83,33 @@ class Projector:
     def _mark_run(self, action: do.MarkRun) -> None:
         run = self.draft.write_run()
         setattr(run, action.flag, action.path if action.flag == "finish_path" else True)
+        if action.reason:
+            run.steering = replace(run.steering, cancel_reason=action.reason)
+
+    def _pause_run(self, action: do.PauseRun) -> None:
+        run = self.draft.write_run()
+        if run.state is not RunState.RUNNING or run.is_paused:
+            raise IllegalTransition("run", "paused" if run.is_paused else run.state, "pause")
+        run.paused_at = self.at
+        run.steering = replace(run.steering, pause_reason=action.reason, clock_stopped=action.clock_stopped)
+
+    def _resume_run(self, _action: do.ResumeRun) -> None:
+        run = self.draft.write_run()
+        if not run.is_paused:
+            raise IllegalTransition("run", run.state, "resume")
+        self._end_pause(run)
+
+    @staticmethod
+    def _end_pause(run: RunRow) -> None:
+        run.paused_at = None
+        run.steering = Steering(cancel_reason=run.steering.cancel_reason)
 
     def _set_variables(self, action: do.SetVariables) -> None:
         run = self.draft.write_run()
         run.vars = run.vars | action.values
+
+    def _reset_variables(self, action: do.ResetVariables) -> None:
+        self.draft.write_run().vars = action.values
 
     def _finish_run(self, action: do.FinishRun) -> None:
         run = self.draft.write_run()
@@ -92,6 +117,8 @@ class Projector:
         run.error = action.error
         run.output_path, run.output_attempt = action.output_path, action.output_attempt
         run.finished_at = self.at
+        if run.is_paused:
+            self._end_pause(run)
         self.draft.changes.timers.clear()
         self.draft.changes.all_timers_gone = True
 
@@ -103,6 +130,7 @@ class Projector:
         run.epoch += 1
         run.cancelling = run.failing = run.expired = False
         run.finish_path = run.error = run.output_path = run.output_attempt = run.finished_at = None
+        run.steering = NOT_STEERED
 
     # --- tasks
 
@@ -149,8 +177,24 @@ class Projector:
             row.due_at = row.failure_class = row.error = None
         if row.state is not TaskState.READY or row.attempt != action.attempt:
             raise IllegalTransition("task", row.state, "dispatch")
-        row.ready_at, row.sweep_at = self.at, self.at + SWEEP_AFTER
-        self.draft.changes.dispatches.append((action.path, action.attempt))
+        row.ready_at = self.at
+        if action.held:
+            row.sweep_at = None
+        else:
+            row.sweep_at = self.at + SWEEP_AFTER
+            self.draft.changes.dispatches.append((action.path, action.attempt))
+
+    def _hold_task(self, action: do.HoldTask) -> None:
+        row = self.draft.write_task(action.path)
+        if row.state is not TaskState.READY:
+            raise IllegalTransition("task", row.state, "hold")
+        row.sweep_at = None
+
+    def _postpone_task(self, action: do.PostponeTask) -> None:
+        row = self.draft.write_task(action.path)
+        if row.state is not TaskState.WAITING:
+            raise IllegalTransition("task", row.state, "postpone")
+        row.due_at = action.due_at
 
     def _await_task(self, action: do.AwaitTask) -> None:
         row = self.draft.write_task(action.path)
@@ -167,7 +211,8 @@ class Projector:
     def _complete_task(self, action: do.CompleteTask) -> None:
         row = self.draft.write_task(action.path)
         self._move(row, action.via)
-        row.due_at = None
+        row.due_at = row.failure_class = row.error = None
+        row.cause = action.cause
         row.reported = action.reported
         row.output_attempt = row.attempt if action.has_output else None
 
@@ -263,6 +308,21 @@ class Projector:
 
     def _cancel_timer(self, action: do.CancelTimer) -> None:
         self.draft.changes.timers[action.path, action.kind, action.attempt] = None
+        if self.draft.run.steering.held:
+            self._let_go(action.path, action.kind, action.attempt)
+
+    def _hold_timer(self, action: do.HoldTimer) -> None:
+        key = action.path, action.kind, action.attempt
+        self.draft.changes.timers[key] = None
+        self._let_go(*key)
+        run = self.draft.write_run()
+        run.steering = replace(run.steering, held=(*run.steering.held, (*key, action.left_ms)))
+
+    def _let_go(self, path: str, kind: str, attempt: int) -> None:
+        """Forget a time-out that stands still."""
+        run = self.draft.write_run()
+        held = tuple(each for each in run.steering.held if each[:3] != (path, kind, attempt))
+        run.steering = replace(run.steering, held=held)
 
     def _set_token(self, action: do.SetToken) -> None:
         row = self.draft.write_token(action.path)
@@ -337,4 +397,10 @@ _CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
     do.EraseTokens: Projector._erase_tokens,
     do.BufferSignal: Projector._buffer_signal,
     do.TakeSignal: Projector._take_signal,
+    do.PauseRun: Projector._pause_run,
+    do.ResumeRun: Projector._resume_run,
+    do.HoldTask: Projector._hold_task,
+    do.HoldTimer: Projector._hold_timer,
+    do.PostponeTask: Projector._postpone_task,
+    do.ResetVariables: Projector._reset_variables,
 }

@@ -30,9 +30,33 @@ class TaskNotFound(Refusal):
 
 
 class RunClosed(Refusal):
-    """Run {run_id} is {state}: it takes no signals and cannot be cancelled; `retry` reopens it."""
+    """Run {run_id} is {state}: it takes no signals and cannot be cancelled or paused; `retry` reopens it."""
 
     reason = "RUN_CLOSED"
+
+
+class RunStopping(Refusal):
+    """Run {run_id} is being stopped: nothing more starts in it, so there is nothing to pause."""
+
+    reason = "RUN_STOPPING"
+
+
+class RunPaused(Refusal):
+    """Run {run_id} is paused already, with its clock {clock}: resume it before it is paused in another way."""
+
+    reason = "RUN_PAUSED"
+
+
+class RunNotHeld(Refusal):
+    """Run {run_id} is {state}: a node can be skipped in a paused or in a failed run only; pause it first."""
+
+    reason = "RUN_NOT_HELD"
+
+
+class NodeNotSkippable(Refusal):
+    """Node {node} is {state}, so it cannot be skipped: {remedy}."""
+
+    reason = "NODE_NOT_SKIPPABLE"
 
 
 class RunNotFinished(Refusal):
@@ -48,7 +72,7 @@ class NodeNotFound(Refusal):
 
 
 class NodeNotReached(Refusal):
-    """Node {node} was never reached in this run, so there is nothing to redo there."""
+    """Node {node} was never reached in this run, so there is nothing to redo or to skip there."""
 
     reason = "NODE_NOT_REACHED"
 

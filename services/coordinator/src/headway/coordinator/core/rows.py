@@ -18,6 +18,25 @@ PayloadKey: TypeAlias = tuple[str, int, str]  # (path, attempt, "input" | "outpu
 RUN_INPUT: PayloadKey = ("", 0, "input")
 
 
+class Steering(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What people asked of a run, as far as its row keeps it.
+
+    Attributes:
+        cancel_reason: why it was cancelled; for people.
+        pause_reason: why it is paused; for people.
+        clock_stopped: its time-outs stand still while it is paused.
+        held: time-outs that stand still: path, kind, attempt, and how many milliseconds are left.
+    """
+
+    cancel_reason: str = ""
+    pause_reason: str = ""
+    clock_stopped: bool = False
+    held: tuple[tuple[str, str, int, int], ...] = ()
+
+
+NOT_STEERED = Steering()
+
+
 class RunRow(Struct):
     """A row of `runs`."""
 
@@ -43,6 +62,13 @@ class RunRow(Struct):
     output_path: str | None = None
     output_attempt: int | None = None
     finished_at: datetime | None = None
+    paused_at: datetime | None = None
+    steering: Steering = NOT_STEERED
+
+    @property
+    def is_paused(self) -> bool:
+        """Nothing is dispatched until it is resumed."""
+        return self.paused_at is not None
 
     @property
     def is_final(self) -> bool:

@@ -24,7 +24,7 @@ from headway.coordinator.core.rows import (
 # ("taken", path): signals that a node took;
 # ("beat", path) ("instant", local time, zone): nothing that is stored, but what only the shell knows; and
 # for the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",): failures that count,
-# ("all",): tasks and tokens.
+# ("all",): tasks and tokens, ("timers",).
 Key: TypeAlias = tuple[str, ...] | tuple[str, str, int] | tuple[str, str, int, str]
 TimerKey: TypeAlias = tuple[str, str, int]  # (path, kind, attempt)
 
@@ -59,6 +59,7 @@ class State(Struct):
         tasks, tokens: None: looked for, and not there.
         signals: by name, those that nobody has taken, oldest first.
         taken: by path, those that a node has taken, oldest first.
+        timers: due times, as far as they were loaded or decided here; None: deleted.
         loaded: whole-run keys that were loaded.
         complete: every row of the run is here; nothing is ever missing (replay, tests).
     """
@@ -74,6 +75,7 @@ class State(Struct):
     attempts: dict[tuple[str, int], AttemptRow | None] = field(default_factory=dict)
     beats: dict[str, BeatRow | None] = field(default_factory=dict)
     instants: dict[tuple[str, str], datetime | None] = field(default_factory=dict)
+    timers: dict[TimerKey, datetime | None] = field(default_factory=dict)
     loaded: set[Key] = field(default_factory=set)
     complete: bool = False
 
@@ -85,6 +87,11 @@ class State(Struct):
         self.tokens.update(changes.tokens)
         self.payloads.update(changes.payloads)
         self.attempts.update({(left.path, left.attempt): left for left in changes.attempts})
+        if changes.all_timers_gone:
+            self.timers.clear()
+            self.loaded.add(("timers",))
+        if changes.timers:
+            self.timers.update(changes.timers)
         for signal in changes.signals.values():
             waiting = [kept for kept in self.signals.get(signal.name, []) if kept.seq != signal.seq]
             if signal.taken_by is None:
@@ -209,6 +216,13 @@ class Draft:
         changed = {seq: row for seq, row in self.changes.signals.items() if row.taken_by == path}
         rows = [row for row in loaded if row.seq not in changed]
         return sorted([*rows, *changed.values()], key=lambda row: row.seq)
+
+    def known_timers(self) -> dict[TimerKey, datetime]:
+        """Every timer of the run with its due time."""
+        if not (self.state.complete or ("timers",) in self.state.loaded):
+            raise Missing([("timers",)])
+        timers = {**self.state.timers, **self.changes.timers}
+        return {key: due_at for key, due_at in timers.items() if due_at is not None}
 
     def known_tasks(self) -> dict[str, TaskRow]:
         """Every task row that is here."""

@@ -376,6 +376,9 @@ class _Batch:
     def _dispatch(self) -> None:
         """Write outbox rows for the attempts that still want a worker at the end of the batch."""
         for saving, attempts, trace in self._dispatched:
+            run = saving.changes.run
+            if run is None or run.is_paused:
+                continue
             for path, attempt in attempts:
                 row = saving.changes.tasks[path]
                 if row.state is TaskState.READY and row.attempt == attempt:

@@ -139,6 +139,7 @@ class Eager:
                 and len(document.raw) <= INPUT_BYTES
                 and row.state is TaskState.READY
                 and run is not None
+                and not run.is_paused
             ):
                 self.granted[candidate.ticket] = _lease(candidate, run, row, document.raw, now)
         for repeated in self._repeats:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from headway.coordinator import clock
 from headway.coordinator.engine import telemetry
+from headway.coordinator.engine.attending import Connect, Presence, StopOrders
 from headway.coordinator.engine.deciding import Decisions
 from headway.coordinator.engine.lanes import CONFLICT_TRIES, Lane
 from headway.coordinator.engine.leasing import LeaseAsk, Leases, Renewals, RenewAsk
@@ -65,9 +66,17 @@ class Watchers:
 class Engine:
     """All lanes of one coordinator process. `start` in a running loop, `stop` at the end."""
 
-    def __init__(self, pool: Pool) -> None:
-        """Serve with a pool of connections."""
+    def __init__(self, pool: Pool, *, connect_listener: Connect | None = None) -> None:
+        """Serve with a pool of connections.
+
+        Args:
+            pool: of connections.
+            connect_listener: opens a connection for LISTEN; None: holders of leases learn by Renew alone that their run
+                is being stopped.
+        """
         self.pool = pool
+        self.presence = Presence(pool)
+        self.stop_orders = StopOrders(pool, connect_listener)
         self._seats = Seats(pool)
         self.plans = Plans()
         self.watchers = Watchers()
@@ -85,6 +94,9 @@ class Engine:
         """Read the live settings and begin to keep them fresh."""
         await self._refresh()
         self._spawn(self._keep_fresh(), "settings")
+        self._spawn(self.presence.keep(), "presence")
+        self._spawn(self.stop_orders.listen(), "stop orders, listening")
+        self._spawn(self.stop_orders.tell(), "stop orders, telling")
         telemetry.watch_ready_tasks(lambda: self._ready)
 
     async def stop(self) -> None:

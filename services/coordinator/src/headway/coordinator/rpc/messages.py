@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import orjson
 
 from headway.api.definitions.v1 import definitions_pb2
@@ -16,8 +17,10 @@ from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan import Node
 from headway.coordinator.core.records import readable
 from headway.coordinator.core.refusals import InvalidArgument, InvalidPageToken
+from headway.coordinator.core.rows import RunRow
 from headway.coordinator.engine.starting import Started
 from headway.coordinator.ids import run_id_text, task_id
+from headway.coordinator.store.loading import steering_of
 from headway.coordinator.store.reading import RunView
 
 STATES: Mapping[str, pb.RunState] = {
@@ -90,6 +93,7 @@ def start_response(started: Started) -> pb.StartResponse:
 def run(record: Any) -> pb.Run:
     """A run, as it stands in a list."""
     error = None if record["error"] is None else orjson.loads(record["error"])
+    steering = steering_of(record["steering"])
     return pb.Run(
         run_id=run_id_text(record["run_id"]),
         namespace=record["namespace"],
@@ -103,7 +107,18 @@ def run(record: Any) -> pb.Run:
         error=None if error is None else _run_error(error),
         last_seq=record["seq"],
         key=record["key"],
+        paused_at=record["paused_at"],
+        pause_reason=steering.pause_reason,
+        clock_paused=steering.clock_stopped,
+        cancel_reason=steering.cancel_reason,
     )
+
+
+def run_of(run_id: UUID, row: RunRow) -> pb.Run:
+    """A run, as it stands in a list, from a row that decisions read."""
+    error = None if row.error is None else orjson.dumps(row.error)
+    steering = msgspec.json.encode(row.steering)
+    return run({**msgspec.structs.asdict(row), "run_id": run_id, "error": error, "steering": steering})
 
 
 def _run_error(error: Mapping[str, Any]) -> pb.RunError:
@@ -176,7 +191,7 @@ def _task(run_id: UUID, record: Any, graph: Graph, attempts: list[pb.Attempt], r
         due_at=record["due_at"],
         attempts=attempts,
         output=record["output"] if room.takes(len(record["output"] or b"")) else None,
-        handled=record["disposition"] == "handled",
+        disposition=record["disposition"],
         waits_for=_waits_for(record, node),
         progress=_progress(record),
     )

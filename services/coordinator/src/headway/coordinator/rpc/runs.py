@@ -9,7 +9,7 @@ from uuid import UUID
 from headway.api.runs.v1 import runs_pb2 as pb
 from headway.api.runs.v1 import runs_pb2_grpc
 from headway.coordinator.core.document import EMPTY, NULL
-from headway.coordinator.core.payloads import accept
+from headway.coordinator.core.payloads import accept, storable_text
 from headway.coordinator.core.refusals import (
     BatchTooLarge,
     InvalidArgument,
@@ -21,8 +21,10 @@ from headway.coordinator.core.refusals import (
 from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.starting import StartAsk, Started, Starts
+from headway.coordinator.engine.steering import Pause, Resume, Skip
 from headway.coordinator.engine.submissions import Cancel, Retry, Signal, Submission
 from headway.coordinator.rpc import messages
+from headway.coordinator.rpc.explaining import explain_run
 from headway.coordinator.rpc.refusing import Refused, item_refusal, refuse, refusing
 from headway.coordinator.rpc.requests import (
     duration_ms,
@@ -41,6 +43,7 @@ from headway.coordinator.store import reading
 START_ITEMS = 256
 GRACE_SECONDS = 60
 LONGEST_GRACE = timedelta(days=1)
+REASON_LIMIT = 1_000  # characters
 PAGE, LARGEST_PAGE = 50, 1_000
 HISTORY_PAGE = 200
 WATCH_POLL_SECONDS = 0.5  # other coordinators' commits are seen this late
@@ -83,6 +86,11 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
             raise RunNotFound(run_id=request.run_id, namespace=namespace)
         graph = await self._definitions.graph((namespace, found.run["workflow"], found.run["version"]))
         return messages.get_response(found, graph)
+
+    @refusing
+    async def Explain(self, request: pb.ExplainRequest, context: Any) -> pb.ExplainResponse:
+        """Why a run stands where it stands."""
+        return await explain_run(request, self._engine)
 
     @refusing
     async def List(self, request: pb.ListRequest, context: Any) -> pb.ListResponse:
@@ -149,11 +157,55 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
                 run_id=run_id_of(request.run_id, namespace),
                 namespace=namespace,
                 request_id=request_id_of(request.request_id),
-                reason=request.reason.replace("\x00", "\ufffd")[:1_000],
+                reason=storable_text(request.reason, REASON_LIMIT),
                 grace_ms=int(grace / timedelta(milliseconds=1)),
             )
         )
         return pb.CancelResponse(state=messages.STATES[answer["state"]])
+
+    @refusing
+    async def Pause(self, request: pb.PauseRequest, context: Any) -> pb.PauseResponse:
+        """Let nothing new be dispatched."""
+        namespace = namespace_of(request.namespace)
+        answer = await self._one(
+            Pause(
+                run_id=run_id_of(request.run_id, namespace),
+                namespace=namespace,
+                request_id=request_id_of(request.request_id),
+                reason=storable_text(request.reason, REASON_LIMIT),
+                stop_clock=request.pause_clock,
+            )
+        )
+        return pb.PauseResponse(**answer)
+
+    @refusing
+    async def Resume(self, request: pb.ResumeRequest, context: Any) -> pb.ResumeResponse:
+        """Let it be dispatched again."""
+        namespace = namespace_of(request.namespace)
+        answer = await self._one(
+            Resume(
+                run_id=run_id_of(request.run_id, namespace),
+                namespace=namespace,
+                request_id=request_id_of(request.request_id),
+            )
+        )
+        return pb.ResumeResponse(**answer)
+
+    @refusing
+    async def Skip(self, request: pb.SkipRequest, context: Any) -> pb.SkipResponse:
+        """Give a node its output."""
+        namespace = namespace_of(request.namespace)
+        answer = await self._one(
+            Skip(
+                run_id=run_id_of(request.run_id, namespace),
+                namespace=namespace,
+                request_id=request_id_of(request.request_id),
+                path=short_text(request.node, "node"),
+                reason=storable_text(request.reason, REASON_LIMIT),
+                output=accept(request.output, "output", empty=NULL),
+            )
+        )
+        return pb.SkipResponse(**answer)
 
     @refusing
     async def Retry(self, request: pb.RetryRequest, context: Any) -> pb.RetryResponse:

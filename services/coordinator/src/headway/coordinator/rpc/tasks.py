@@ -1,6 +1,6 @@
 """TasksService: Lease, Renew and Report for workers. Items are judged one by one; none fails the call."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from headway.api.tasks.v1 import tasks_pb2 as pb
@@ -29,7 +29,7 @@ from headway.coordinator.engine.submissions import (
 )
 from headway.coordinator.ids import MalformedId, parse_task_id, run_id_text, task_id
 from headway.coordinator.rpc import messages
-from headway.coordinator.rpc.refusing import item_refusal, refusing
+from headway.coordinator.rpc.refusing import Refused, item_refusal, refuse, refusing
 from headway.coordinator.rpc.requests import duration_ms, is_short, namespace_of, traceparent_of
 from headway.coordinator.store.beats import Beat
 from headway.coordinator.store.errors import StoreUnavailable
@@ -104,12 +104,29 @@ class TasksService(tasks_pb2_grpc.TasksServiceServicer):
         """End attempts."""
         _check(request.owner, len(request.items))
         reporter = _reporter(request)
+        if reporter.queues:
+            self._engine.presence.note(reporter.namespace, reporter.owner, reporter.queues)
         asks = _read(request.items, lambda item: _report(item, reporter))
         answers = await _answer(asks, self._engine.submit)
         response = pb.ReportResponse()
         for answer in answers:
             _put_report(response.results.add(), answer)
         return response
+
+    async def Attend(self, request: pb.AttendRequest, context: Any) -> AsyncIterator[pb.AttendResponse]:
+        """Know that a worker is there; tell it what to stop."""
+        try:
+            _check(request.owner, 0)
+            queues = _queues(request.queues)
+            namespace = namespace_of(request.namespace)
+        except Refused as error:
+            await refuse(context, error)
+        engine = self._engine
+        with engine.presence.attend(namespace, request.owner, queues), engine.stop_orders.of(request.owner) as orders:
+            await context.send_initial_metadata(())  # the worker knows by it that it is heard
+            while True:
+                run_id, path, attempt = await orders.get()
+                yield pb.AttendResponse(task_id=task_id(run_id, path), attempt=attempt)
 
 
 def _check(owner: str, size: int) -> None:
@@ -198,9 +215,13 @@ class _Reporter(NamedTuple):
 
 
 def _reporter(request: pb.ReportRequest) -> _Reporter:
-    if len(request.queues) > QUEUES:
+    return _Reporter(request.owner, namespace_of(request.namespace), _queues(request.queues))
+
+
+def _queues(given: Sequence[str]) -> frozenset[str]:
+    if len(given) > QUEUES:
         raise InvalidArgument(field="queues", problem=f"there may be at most {QUEUES}")
-    return _Reporter(request.owner, namespace_of(request.namespace), frozenset(request.queues))
+    return frozenset(given)
 
 
 def _report(item: pb.ReportItem, reporter: _Reporter) -> Report:

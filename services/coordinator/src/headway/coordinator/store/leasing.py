@@ -121,6 +121,7 @@ def gate(record: Record) -> RunGate:
         is_final=record["run_state"] in FINAL_RUN_STATES,
         is_stopping=record["cancelling"] or record["expired"] or record["finish_path"] is not None,
         is_failing=record["failing"],
+        is_paused=record["paused_at"] is not None,
     )
 
 

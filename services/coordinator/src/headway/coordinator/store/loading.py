@@ -7,13 +7,23 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 import asyncpg
+import msgspec
 import orjson
 from msgspec import Struct, field
 
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import FailureClass
-from headway.coordinator.core.rows import AttemptRow, BeatRow, RunRow, SignalRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import (
+    NOT_STEERED,
+    AttemptRow,
+    BeatRow,
+    RunRow,
+    SignalRow,
+    Steering,
+    TaskRow,
+    TokenRow,
+)
 from headway.coordinator.core.state import Key, State
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
@@ -38,7 +48,7 @@ class Held(Struct, eq=False):
         self.state.tasks[row.path] = self.was[row.path] = row
 
 
-_IS_THERE, _RUN, _TASK = 1, 3, 25  # where these columns of lock_steps stand, and where those of the two rows begin
+_IS_THERE, _RUN, _TASK = 1, 3, 27  # where these columns of lock_steps stand, and where those of the two rows begin
 _RUN_COLUMNS, _TASK_COLUMNS = slice(_RUN, _TASK), slice(_TASK, None)
 _RUN_STATES = {str(state): state for state in RunState}
 _TASK_STATES = {str(state): state for state in TaskState}
@@ -51,9 +61,17 @@ def run_row(columns: tuple[Any, ...]) -> RunRow:
     row.vars = orjson.loads(columns[_VARS]) if columns[_VARS] != b"{}" else {}
     if row.error is not None:
         row.error = orjson.loads(columns[_RUN_ERROR])
+    row.steering = steering_of(columns[_STEERING])
     return row
 
 
+def steering_of(column: bytes | None) -> Steering:
+    """What people asked of a run."""
+    return NOT_STEERED if column is None else _read_steering(column)
+
+
+_read_steering = msgspec.json.Decoder(Steering).decode
+_STEERING = RunRow.__struct_fields__.index("steering")
 _VARS = RunRow.__struct_fields__.index("vars")
 _RUN_ERROR = RunRow.__struct_fields__.index("error")
 
@@ -76,7 +94,8 @@ def task_row(columns: tuple[Any, ...]) -> TaskRow:
     )  # fmt: skip
 
 
-def _token_row(record: asyncpg.Record) -> TokenRow:
+def token_row(record: asyncpg.Record) -> TokenRow:
+    """A row of `tokens` as the reducer sees it."""
     bits = {name: int.from_bytes(record[name], "little") for name in ("live", "dead", "failed", "always")}
     names = {slot: [(node, edge) for node, edge in given] for slot, given in orjson.loads(record["names"]).items()}
     return TokenRow(record["path"], **bits, names=names)
@@ -204,7 +223,7 @@ async def _load_all(connection: Connection, bucket: int, held: Mapping[UUID, Hel
     await _whole("lock_all_tasks")(connection, bucket, held, asked)
     run_ids = list({run_id for run_id, _ in asked})
     for record in await connection.fetch(SQL["get_all_tokens"], bucket, run_ids):
-        held[record["run_id"]].state.tokens.setdefault(record["path"], _token_row(record))
+        held[record["run_id"]].state.tokens.setdefault(record["path"], token_row(record))
 
 
 async def _load_tokens(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
@@ -215,7 +234,7 @@ async def _load_tokens(connection: Connection, bucket: int, held: Mapping[UUID, 
         held[run_id].state.tokens[path] = None
     arrays = [run_id for run_id, _ in fresh], [path for _, path in fresh]
     for record in await connection.fetch(SQL["get_tokens"], bucket, *arrays):
-        held[record["run_id"]].state.tokens[record["path"]] = _token_row(record)
+        held[record["run_id"]].state.tokens[record["path"]] = token_row(record)
 
 
 async def _load_payloads(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
@@ -273,6 +292,15 @@ async def _load_instants(_connection: Connection, _bucket: int, held: Mapping[UU
         held[run_id].state.instants[local, zone] = instant_of(local, zone)
 
 
+async def _load_timers(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    run_ids = list({run_id for run_id, _ in asked})
+    for record in await connection.fetch(SQL["get_timers"], bucket, run_ids):
+        timers = held[record["run_id"]].state.timers
+        timers.setdefault((record["path"], record["kind"], record["attempt"]), record["due_at"])
+    for run_id, key in asked:
+        held[run_id].state.loaded.add(key)
+
+
 async def _load_attempts(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
     for run_id, key in asked:
         held[run_id].state.attempts[str(key[1]), int(key[2])] = None
@@ -294,5 +322,6 @@ _LOADERS: Mapping[str, _Loader] = {
     "attempt": _load_attempts,
     "beat": _load_beats,
     "instant": _load_instants,
+    "timers": _load_timers,
 }
 _ORDER = tuple(_LOADERS)

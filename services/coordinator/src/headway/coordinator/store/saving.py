@@ -7,10 +7,11 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
+import msgspec
 import orjson
 
 from headway.coordinator.core.events import FORMAT
-from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import NOT_STEERED, RunRow, TaskRow, TokenRow
 from headway.coordinator.store.changes import Saving
 from headway.coordinator.store.errors import NotApplied
 from headway.coordinator.store.pool import Connection
@@ -142,13 +143,13 @@ async def _save_runs(connection: Connection, bucket: int, savings: Iterable[Savi
         if held.was_run is None:
             new.append(_new_run(held.run_id, row))
         else:
-            changed.append((held.run_id, held.was_run.seq, *_run_state(row), row.last_event_at, row.finished_at))
+            changed.append((held.run_id, held.was_run.seq, *_run_state(row), *_run_instants(row)))
     await _put(connection, "insert_runs", bucket, new)
     await guarded(connection, "update_runs", bucket, changed)
 
 
 def _run_state(row: RunRow) -> tuple[Any, ...]:
-    """The columns that events change, but for the two instants."""
+    """The columns that events change, but for those at the end."""
     return (
         row.state, row.epoch, row.seq, orjson.dumps(row.vars), row.cancelling, row.failing, row.expired,
         row.finish_path, row.open_tasks, row.succeeded_tasks, row.unhandled_tasks, _json(row.error), row.output_path,
@@ -156,11 +157,16 @@ def _run_state(row: RunRow) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+def _run_instants(row: RunRow) -> tuple[Any, ...]:
+    steering = None if row.steering == NOT_STEERED else msgspec.json.encode(row.steering)
+    return row.last_event_at, row.finished_at, row.paused_at, steering
+
+
 def _new_run(run_id: UUID, row: RunRow) -> tuple[Any, ...]:
     state, epoch, seq, *rest = _run_state(row)
     return (
         run_id, row.namespace, row.workflow, row.version, state, epoch, seq, row.key, row.trace, *rest,
-        row.created_at, row.last_event_at, row.finished_at,
+        row.created_at, *_run_instants(row),
     )  # fmt: skip
 
 
@@ -247,6 +253,8 @@ async def _save_timers(connection: Connection, bucket: int, savings: Sequence[Sa
                 gone.append((saving.held.run_id, *key))
     await delete_timers(connection, bucket, gone)
     await _put(connection, "put_timers", bucket, put)
+    if stopping := [run_id for run_id, _, kind, *_ in put if kind == "cancel_grace"]:  # and somebody holds a lease
+        await connection.execute(SQL["tell_stopping"], stopping)
 
 
 def _dispatches(saving: Saving) -> Iterable[tuple[Any, ...]]:

@@ -14,8 +14,11 @@ _TEXTS = load_statements(
     "leases.sql",
     "beats.sql",
     "outbox.sql",
+    "workers.sql",
+    "explain.sql",
     "definitions.sql",
 )
 # The same columns and look-ups, without locks.
 _READ_STEPS = _TEXTS["lock_steps"].replace("FOR UPDATE SKIP LOCKED", "LIMIT 1").replace("FOR UPDATE", "OFFSET 0")
-SQL: Final = {**_TEXTS, "read_steps": _READ_STEPS}
+_READ_OPEN_TASKS = _TEXTS["lock_open_tasks"].replace("FOR UPDATE OF t", "LIMIT $3")
+SQL: Final = {**_TEXTS, "read_steps": _READ_STEPS, "read_open_tasks": _READ_OPEN_TASKS}

@@ -31,7 +31,9 @@ _NEW_RUN = attrgetter(
     "output_path", "output_attempt", "finished_at",
 )  # fmt: skip
 _AS_NEW = (RunState.RUNNING, 1, {}, False, False, False, None, 0, None, None, None, None)
-_RUN_KEPT = attrgetter("epoch", "vars", "cancelling", "failing", "expired", "unhandled_tasks", "error")
+_RUN_KEPT = attrgetter(
+    "epoch", "vars", "cancelling", "failing", "expired", "unhandled_tasks", "error", "paused_at", "steering"
+)
 _TASK_KEPT = attrgetter(
     "attempt", "generation", "tries", "losses", "input", "failure_class", "error", "disposition", "handled_by", "cause",
     "ready_at", "started_at", "owner", "leased_at", "sweep_at",

@@ -227,7 +227,9 @@ class Simulation:
 
     def _gate(self) -> RunGate:
         run = self.run
-        return RunGate(is_final=run.is_final, is_stopping=run.is_stopping, is_failing=run.failing)
+        return RunGate(
+            is_final=run.is_final, is_stopping=run.is_stopping, is_failing=run.failing, is_paused=run.is_paused
+        )
 
     # --- one decision
 

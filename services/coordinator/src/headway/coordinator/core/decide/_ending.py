@@ -60,10 +60,21 @@ def _run_error(walk: Walk, ended: RunState) -> dict[str, Json]:
         message = _spoken(walk.draft.payload(row.input)) if row.input else f"ended by {row.path}"
         return {"failure_class": FailureClass.EXEC_FAILED, "message": message, "paths": [row.path]}
     if ended is RunState.CANCELLED:
-        return {"failure_class": "cancelled", "message": "cancelled by request", "paths": []}
+        reason = run.steering.cancel_reason
+        message = f"cancelled by request: {reason}" if reason else "cancelled by request"
+        return {"failure_class": "cancelled", **_with_closed(walk, message)}
     if run.expired:
-        return {"failure_class": FailureClass.TIMEOUT, "message": "the run's deadline passed", "paths": []}
+        return {"failure_class": FailureClass.TIMEOUT, **_with_closed(walk, "the run's deadline passed")}
     return _failures_error(walk)
+
+
+def _with_closed(walk: Walk, message: str) -> dict[str, Json]:
+    """The message, and the attempts that were closed without a word of their holders just now: the grace was over."""
+    closed = [action.path for action in walk.actions if isinstance(action, do.CancelTask) and action.cause == "unknown"]
+    if closed:
+        message += f"; {len(closed)} attempt(s) did not end in time and were closed: what they did is unknown"
+    paths: list[Json] = list(closed[:NAMED_PATHS])
+    return {"message": message, "paths": paths}
 
 
 def _failures_error(walk: Walk) -> dict[str, Json]:

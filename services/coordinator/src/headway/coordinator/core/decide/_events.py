@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import assert_never
 
 from headway.coordinator.core import actions as do
-from headway.coordinator.core.decide import _nodes, _signals, redo
+from headway.coordinator.core.decide import _nodes, _signals, pausing, redo, skipping
 from headway.coordinator.core.decide._contracts import breach
 from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.events import (
@@ -14,8 +14,11 @@ from headway.coordinator.core.events import (
     NodeCancelled,
     NodeCompleted,
     NodeFailed,
+    NodeSkipped,
     RunCancelled,
     RunEvent,
+    RunPaused,
+    RunResumed,
     RunRetried,
     RunStarted,
     SignalReceived,
@@ -56,8 +59,23 @@ def reduce(walk: Walk, event: RunEvent) -> None:
             _timer_fired(walk, event)
         case SignalReceived():
             _signal_received(walk, event)
+        case RunCancelled() | RunPaused() | RunResumed() | RunRetried():
+            _steer(walk, event)
+        case NodeSkipped():
+            skipping.skip(walk, event)
+        case _ as never:
+            assert_never(never)
+
+
+def _steer(walk: Walk, event: RunCancelled | RunPaused | RunResumed | RunRetried) -> None:
+    """What people ask of the whole run."""
+    match event:
         case RunCancelled():
             _run_cancelled(walk, event)
+        case RunPaused():
+            pausing.pause(walk, event)
+        case RunResumed():
+            pausing.resume(walk)
         case RunRetried():
             if not walk.run.is_final:
                 raise RunNotFinished(run_id=walk.draft.state.run_id, state=walk.run.state)
@@ -254,5 +272,5 @@ def _run_cancelled(walk: Walk, event: RunCancelled) -> None:
     if walk.run.is_final:
         raise RunClosed(run_id=walk.draft.state.run_id, state=walk.run.state)
     if not walk.run.cancelling:
-        walk.emit(do.MarkRun(flag="cancelling"))
+        walk.emit(do.MarkRun(flag="cancelling", reason=event.reason))
         walk.stop_rest(timedelta(milliseconds=event.grace_ms))

@@ -58,10 +58,10 @@ def begin(walk: Walk, path: str, *, keep_input: bool) -> None:
 
 
 def dispatch(walk: Walk, path: str, via: str | None) -> None:
-    """Put an attempt on its queue."""
-    attempt, timeouts = walk.row(path).attempt, walk.graph.node(path).timeouts
-    walk.emit(do.DispatchTask(path=path, attempt=attempt, via=via))
-    for kind, limit_ms in attempt_timers(timeouts):
+    """Put an attempt on its queue; of a paused run, when it is resumed."""
+    attempt, timeouts, held = walk.row(path).attempt, walk.graph.node(path).timeouts, walk.run.is_paused
+    walk.emit(do.DispatchTask(path=path, attempt=attempt, via=via, held=held))
+    for kind, limit_ms in () if held else attempt_timers(timeouts):
         due_at = walk.at + timedelta(milliseconds=limit_ms)
         walk.emit(do.ScheduleTimer(path=path, kind=kind, attempt=attempt, due_at=due_at))
 
@@ -85,8 +85,7 @@ def _dispatch(walk: Walk, node: Node, *, keep_input: bool) -> None:
             return
     dispatch(walk, node.id, "dependencies_satisfied")
     if node.timeouts.total_ms is not None:
-        due_at = walk.at + timedelta(milliseconds=node.timeouts.total_ms)
-        walk.emit(do.ScheduleTimer(path=node.id, kind="total_timeout", attempt=0, due_at=due_at))
+        walk.set_deadline(node.id, "total_timeout", 0, node.timeouts.total_ms)
 
 
 def _set_input(walk: Walk, path: str, template: Template) -> None:
@@ -198,8 +197,7 @@ def _wait(walk: Walk, node: Node) -> None:
         walk.fail(node.id, "decide_failed", failure, retryable=False)
         return
     walk.emit(do.AwaitTask(path=node.id, due_at=due_at))
-    attempt = walk.row(node.id).attempt
-    walk.emit(do.ScheduleTimer(path=node.id, kind="wait", attempt=attempt, due_at=due_at))
+    walk.set_alarm(node.id, "wait", due_at)
 
 
 def _end_of_wait(walk: Walk, node: Node) -> datetime:
@@ -250,9 +248,8 @@ def _wait_for_event(walk: Walk, node: Node) -> None:
     total_ms = node.timeouts.total_ms
     due_at = None if total_ms is None else walk.at + timedelta(milliseconds=total_ms)
     walk.emit(do.AwaitTask(path=node.id, due_at=due_at))
-    if not take_what_is_there(walk, node.id, name) and due_at is not None:
-        attempt = walk.row(node.id).attempt
-        walk.emit(do.ScheduleTimer(path=node.id, kind="event_timeout", attempt=attempt, due_at=due_at))
+    if not take_what_is_there(walk, node.id, name) and total_ms is not None:
+        walk.set_deadline(node.id, "event_timeout", walk.row(node.id).attempt, total_ms)
 
 
 def _keep_as_input(walk: Walk, path: str, document: Document) -> None:

@@ -217,13 +217,20 @@ class Walk:
     # --- nodes end
 
     def complete(
-        self, path: str, via: str, output: Document | None, *, reported: bool = False, chosen: int | None = None
+        self,
+        path: str,
+        via: str,
+        output: Document | None,
+        *,
+        reported: bool = False,
+        chosen: int | None = None,
+        cause: str | None = None,
     ) -> None:
-        """A node succeeded. `chosen`: of a switch, the case edge that goes live."""
+        """A node succeeded. `chosen`: of a switch, the case edge that goes live. `cause`: of an unusual success."""
         if output is not None:
             attempt = self.row(path).attempt
             self.emit(do.StorePayload(path=path, attempt=attempt, role="output", data=output))
-        self.emit(do.CompleteTask(path=path, via=via, has_output=output is not None, reported=reported))
+        self.emit(do.CompleteTask(path=path, via=via, has_output=output is not None, reported=reported, cause=cause))
         self.cancel_timers(path)
         is_switch = self.graph.node(path).type is NodeType.SWITCH
         for edge in self.graph.outgoing[path]:
@@ -277,7 +284,7 @@ class Walk:
             do.FailTask(path=path, via=via, failure=failure, disposition=None, handled_by=None, reported=reported)
         )
         self.emit(do.ScheduleRetry(path=path, due_at=due_at))
-        self.emit(do.ScheduleTimer(path=path, kind="retry", attempt=self.row(path).attempt, due_at=due_at))
+        self.set_alarm(path, "retry", due_at)
 
     def _disposition(self, path: str, handler: int | None) -> str:
         if handler is not None:
@@ -297,14 +304,27 @@ class Walk:
         elif node.type is NodeType.WAIT_FOR_EVENT and node.timeouts.total_ms is not None:
             self.emit(do.CancelTimer(path=path, kind="event_timeout", attempt=attempt))
 
+    def set_alarm(self, path: str, kind: str, due_at: datetime) -> None:
+        """A task goes on by itself at its row's due time; of a paused run, the timer is set when it is resumed."""
+        if not self.run.is_paused:
+            self.emit(do.ScheduleTimer(path=path, kind=kind, attempt=self.row(path).attempt, due_at=due_at))
+
+    def set_deadline(self, path: str, kind: str, attempt: int, after_ms: int) -> None:
+        """Set a time-out, counted from now; it stands still while the run's clock does."""
+        run = self.run
+        if run.is_paused and run.steering.clock_stopped:
+            self.emit(do.HoldTimer(path=path, kind=kind, attempt=attempt, left_ms=after_ms))
+        else:
+            due_at = self.at + timedelta(milliseconds=after_ms)
+            self.emit(do.ScheduleTimer(path=path, kind=kind, attempt=attempt, due_at=due_at))
+
     # --- the run stops, and ends
 
     def arm_deadline(self) -> None:
         """Set the run's deadline, if it has one, counted from now."""
         deadline_ms = self.graph.plan.deadline_ms
         if deadline_ms is not None:
-            due_at = self.at + timedelta(milliseconds=deadline_ms)
-            self.emit(do.ScheduleTimer(path="", kind="run_deadline", attempt=0, due_at=due_at))
+            self.set_deadline("", "run_deadline", 0, deadline_ms)
 
     def _fail_run(self) -> None:
         if self.graph.plan.on_failure is OnFailure.STOP and not self.run.failing:
@@ -314,7 +334,7 @@ class Walk:
     def stop_rest(self, grace: timedelta = GRACE) -> None:
         """Cancel what has not started; holders are told by Renew, and have `grace` when the run is stopping."""
         stopping = self.run.is_stopping
-        for row in self._open_tasks():
+        for row in self.open_tasks():
             if row.state in (TaskState.RUNNING, TaskState.PENDING):
                 continue  # pending: a retry left it so, and its tokens decide when they come
             if stopping or not self.is_cleanup(row.path):
@@ -322,7 +342,8 @@ class Walk:
         if stopping and self.run.open_tasks:
             self.emit(do.ScheduleTimer(path="", kind="cancel_grace", attempt=0, due_at=self.at + grace))
 
-    def _open_tasks(self) -> list[TaskRow]:
+    def open_tasks(self) -> list[TaskRow]:
+        """Every task that is not settled, by path."""
         rows = [row for row in self.draft.known_tasks().values() if row.is_open]
         if len(rows) != self.run.open_tasks:
             self.draft.require("open")
@@ -342,7 +363,7 @@ class Walk:
         """Nodes that a retry left pending and that nothing can reach any more, because the run was stopped again."""
         if not self.run.open_tasks:
             return
-        rows = self._open_tasks()
+        rows = self.open_tasks()
         if all(row.state is TaskState.PENDING for row in rows):
             for row in rows:
                 self._stop(row)

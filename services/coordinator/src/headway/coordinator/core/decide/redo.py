@@ -5,18 +5,22 @@ suffice. In it, tasks begin again with a new attempt, tokens that leave it are e
 Everything outside stays as it is.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.events import RunRetried
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
-from headway.coordinator.core.plan import Edge
+from headway.coordinator.core.plan import Edge, Json, NodeType
 from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, NothingToRetry
-from headway.coordinator.core.rows import TaskRow, TokenRow
+from headway.coordinator.core.rows import PayloadKey, TaskRow, TokenRow
 from headway.coordinator.core.state import Draft
+
+Begin: TypeAlias = Callable[[str], None]
+"""Lets the pending node of a path begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +54,7 @@ def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
     for path in named:
         if path not in graph.plan.nodes:
             raise NodeNotFound(node=path, workflow=graph.plan.workflow, version=str(draft.run.version))
-        if path not in tasks or _was_passed_over(tasks[path]):
+        if path not in tasks or was_passed_over(tasks[path]):
             raise NodeNotReached(node=path)
     unfinished = _was_stopped if named else _is_unfinished
     picked = {*named, *(path for path, row in tasks.items() if unfinished(row))}
@@ -74,9 +78,25 @@ def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
 def redo(walk: Walk, event: RunRetried) -> None:
     """Reopen the run and start again from the chosen nodes."""
     plan = plan_redo(walk.draft, walk.graph, event.chosen)
+    reopen(walk, "retry", plan, keep_input=not event.render_inputs)
+
+
+def reopen(walk: Walk, opening: str, plan: RedoPlan, *, keep_input: bool, instead: Mapping[str, Begin] = {}) -> None:
+    """Reopen the run as planned.
+
+    Args:
+        walk: of the event.
+        opening: its name in REOPENINGS.
+        plan: what is redone.
+        keep_input: of the nodes that start, unless they had none.
+        instead: by path, what happens to a node that would start at once.
+    """
     again = (*plan.starts, *plan.reset)
-    doubtful = {edge.index: edge for path in again for edge in _doubtful(walk, path, plan.nodes)}
-    walk.emit(do.ReopenRun(opening="retry", chosen=plan.starts, reset=plan.reset, kept=plan.kept))
+    doubtful = {edge.index: edge for path in again if path not in instead for edge in _doubtful(walk, path, plan.nodes)}
+    variables = _kept_variables(walk, plan)
+    walk.emit(do.ReopenRun(opening=opening, chosen=plan.starts, reset=plan.reset, kept=plan.kept))
+    if variables is not None:
+        walk.emit(do.ResetVariables(values=variables))
     for path in again:
         row = walk.row(path)
         repeats = row.state is TaskState.SUCCEEDED
@@ -92,7 +112,29 @@ def redo(walk: Walk, event: RunRetried) -> None:
     for edge in doubtful.values():
         walk.weigh_again(edge)
     for path in plan.starts:
-        _start(walk, path, doubtful.values(), keep_input=not event.render_inputs)
+        if path in instead:
+            instead[path](path)
+        else:
+            _start(walk, path, doubtful.values(), keep_input=keep_input)
+
+
+def _kept_variables(walk: Walk, plan: RedoPlan) -> dict[str, Json] | None:
+    """What the set nodes that are kept have set, in their order; None: no set node is redone."""
+    rows = [
+        row for path in (*plan.starts, *plan.reset, *plan.kept) if (row := walk.row(path)).state is TaskState.SUCCEEDED
+    ]
+    sets = [row for row in rows if walk.graph.node(row.path).type is NodeType.SET]
+    kept = [row for row in sets if row.path not in plan.nodes]
+    if len(kept) == len(sets):
+        return None
+    kept.sort(key=lambda row: (row.finished_at or walk.at, row.path))
+    keys: list[PayloadKey] = [(row.path, row.output_attempt or 0, "output") for row in kept]
+    walk.draft.require_payloads(keys)
+    variables: dict[str, Json] = {}
+    for key in keys:
+        values = walk.draft.payload(key).value
+        variables |= values if isinstance(values, dict) else {}
+    return variables
 
 
 def _start(walk: Walk, path: str, doubtful: Iterable[Edge], *, keep_input: bool) -> None:
@@ -135,14 +177,14 @@ def _excuse(walk: Walk, plan: RedoPlan) -> None:
             walk.emit(do.ExcuseFailure(path=path))
 
 
-def _was_passed_over(row: TaskRow) -> bool:
+def was_passed_over(row: TaskRow) -> bool:
     """Its tokens did not let it run."""
     return row.state is TaskState.CANCELLED and row.cause in ("not_chosen", "blocked")
 
 
 def _was_stopped(row: TaskRow) -> bool:
     """Cut short, so that nothing behind it could be decided: always goes on with the run."""
-    return row.state is TaskState.CANCELLED and not _was_passed_over(row)
+    return row.state is TaskState.CANCELLED and not was_passed_over(row)
 
 
 def _is_unfinished(row: TaskRow) -> bool:

@@ -47,10 +47,13 @@ CREATE TABLE runs (
     finish_path     text,                           -- the finish node that ran
     error           bytea,                          -- JSON {failure_class, message, paths}; set when failed or cancelled
     vars            bytea       NOT NULL,           -- JSON object, written by `set` nodes
+    paused_at       timestamptz,                    -- nothing is dispatched until it is resumed
+    steering        bytea,                          -- JSON: what people asked of it, and what is held by a pause
     CONSTRAINT runs_pkey PRIMARY KEY (bucket, run_id),
     CONSTRAINT runs_state CHECK (state IN ('pending', 'running', 'succeeded', 'failed', 'cancelled')),
     CONSTRAINT runs_final_has_end CHECK ((state IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)),
     CONSTRAINT runs_error_when_not_succeeded CHECK ((state IN ('failed', 'cancelled')) = (error IS NOT NULL)),
+    CONSTRAINT runs_paused_is_running CHECK (paused_at IS NULL OR state = 'running'),
     CONSTRAINT runs_final_has_no_open_tasks CHECK (finished_at IS NULL OR open_tasks = 0),
     CONSTRAINT runs_counts_not_negative CHECK (open_tasks >= 0 AND succeeded_tasks >= 0 AND unhandled_tasks >= 0)
 ) WITH (fillfactor = 60);
@@ -97,7 +100,7 @@ CREATE TABLE tasks (
     due_at              timestamptz,                -- when it goes on by itself: waiting, retrying
     lease_expires_at    timestamptz,
     attempt_expires_at  timestamptz,                -- when the attempt times out; may be unset
-    sweep_at            timestamptz,                -- when a READY task may be dispatched again without proof of loss
+    sweep_at            timestamptz,                -- when a READY task may be dispatched again without proof of loss; unset: held by a pause
     handled_by          integer,                    -- index of the edge that took the failure
     eager_grants        smallint    NOT NULL DEFAULT 0, -- how many leases in a row, this one included, came with a report's answer
     reported            boolean     NOT NULL,       -- the worker reported this attempt: a second report is a duplicate
@@ -107,7 +110,7 @@ CREATE TABLE tasks (
     failure_class       text,
     error               bytea,                      -- JSON {type, message, trace, details}; kept while retrying
     disposition         text,                       -- of a failure: handled | tolerated | optional | unhandled
-    cause               text,                       -- why it was stopped; set when cancelled
+    cause               text,                       -- why it was stopped; or 'skipped': its output was given by hand
     CONSTRAINT tasks_pkey PRIMARY KEY (bucket, run_id, path),
     CONSTRAINT tasks_state CHECK (state IN
         ('pending', 'ready', 'running', 'waiting', 'retrying', 'succeeded', 'failed', 'cancelled')),
@@ -117,7 +120,8 @@ CREATE TABLE tasks (
     CONSTRAINT tasks_failed_has_class CHECK ((state IN ('failed', 'retrying')) = (failure_class IS NOT NULL)),
     CONSTRAINT tasks_failure_class CHECK (failure_class IN ('timeout', 'exec_failed', 'verdict_fail')),
     CONSTRAINT tasks_failed_has_disposition CHECK ((state = 'failed') = (disposition IS NOT NULL)),
-    CONSTRAINT tasks_cancelled_has_cause CHECK ((state = 'cancelled') = (cause IS NOT NULL)),
+    CONSTRAINT tasks_cancelled_has_cause CHECK (
+        (state = 'cancelled') = (cause IS NOT NULL) OR (state = 'succeeded' AND cause = 'skipped')),
     CONSTRAINT tasks_final_has_end CHECK ((state IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)),
     CONSTRAINT tasks_attempt_positive CHECK (attempt > 0 AND generation > 0 AND tries >= 0 AND losses >= 0)
 ) WITH (fillfactor = 50);
@@ -265,6 +269,16 @@ CREATE TABLE start_keys (
     CONSTRAINT start_keys_pkey PRIMARY KEY (bucket, namespace, key),
     CONSTRAINT start_keys_key_not_empty CHECK (key <> '')
 );
+
+-- Workers that told of themselves lately, and what they read. For people only: nothing is decided by it.
+CREATE TABLE workers (
+    namespace  text        NOT NULL,
+    owner      text        NOT NULL,
+    queues     text[]      NOT NULL,
+    seen_at    timestamptz NOT NULL,
+    CONSTRAINT workers_pkey PRIMARY KEY (namespace, owner)
+);
+CREATE INDEX workers_seen ON workers (seen_at);
 
 -- Live settings; a row per name. 'run_buckets': how many buckets new runs are spread over.
 CREATE TABLE settings (

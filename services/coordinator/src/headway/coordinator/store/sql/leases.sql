@@ -31,7 +31,7 @@ WITH found AS (
         SELECT namespace, workflow, trace, seq, created_at
         FROM runs
         WHERE bucket = $1 AND run_id = t.run_id AND finished_at IS NULL AND NOT cancelling AND NOT expired
-          AND finish_path IS NULL
+          AND finish_path IS NULL AND paused_at IS NULL
         LIMIT 1
     ) AS r
     LEFT JOIN LATERAL (
@@ -68,7 +68,7 @@ WHERE COALESCE(bytes, 0) <= $7::bigint;
 -- as far as inputs fit into $5 bytes together. A row that is locked elsewhere has no state; one that is not there is left
 -- out.
 SELECT x.n, t.state, t.attempt, t.lease_owner, t.grant_key,
-       r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path,
+       r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path, r.paused_at,
        t.handler, i.data, t.generation, t.tries, r.workflow, r.namespace, r.trace,
        GREATEST(floor(1000 * date_part('epoch', t.lease_expires_at - now())), 0)::bigint AS left_ms,
        COALESCE(sum(octet_length(i.data)) OVER (ROWS UNBOUNDED PRECEDING), 0) <= $5::bigint AS fits
@@ -81,7 +81,7 @@ CROSS JOIN LATERAL (
     SELECT run_id, path FROM tasks WHERE bucket = $1 AND run_id = x.run_id AND path = x.path LIMIT 1
 ) AS k
 CROSS JOIN LATERAL (
-    SELECT namespace, workflow, state, cancelling, failing, expired, finish_path, trace
+    SELECT namespace, workflow, state, cancelling, failing, expired, finish_path, paused_at, trace
     FROM runs
     WHERE bucket = $1 AND run_id = k.run_id
     LIMIT 1
@@ -154,7 +154,7 @@ FROM held;
 -- name: look_at_renewals
 -- Tasks whose leases were not renewed, as look_at_leases.
 SELECT x.n, t.state, t.attempt, t.lease_owner, t.grant_key,
-       r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path
+       r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path, r.paused_at
 FROM (
     SELECT run_id, path, n
     FROM unnest($2::uuid[], $3::text[]) WITH ORDINALITY AS k (run_id, path, n)
@@ -164,7 +164,10 @@ CROSS JOIN LATERAL (
     SELECT run_id, path FROM tasks WHERE bucket = $1 AND run_id = x.run_id AND path = x.path LIMIT 1
 ) AS k
 CROSS JOIN LATERAL (
-    SELECT state, cancelling, failing, expired, finish_path FROM runs WHERE bucket = $1 AND run_id = k.run_id LIMIT 1
+    SELECT state, cancelling, failing, expired, finish_path, paused_at
+    FROM runs
+    WHERE bucket = $1 AND run_id = k.run_id
+    LIMIT 1
 ) AS r
 LEFT JOIN LATERAL (
     SELECT state, attempt, lease_owner, grant_key

@@ -31,6 +31,10 @@ DELETE FROM timers WHERE bucket = $1 AND run_id = $2 AND path = $3 AND kind = $4
 -- All timers of runs that are over.
 DELETE FROM timers WHERE bucket = $1 AND run_id = ANY ($2::uuid[]);
 
+-- name: get_timers
+-- All timers of some runs, for a pause.
+SELECT run_id, path, kind, attempt, due_at FROM timers WHERE bucket = $1 AND run_id = ANY ($2::uuid[]);
+
 -- name: due_timers
 -- Which of the timers that were told to fire are there, and due by the clock given.
 SELECT t.run_id, t.path, t.kind, t.attempt
@@ -44,13 +48,13 @@ CROSS JOIN LATERAL (
 WHERE t.due_at <= $6;
 
 -- name: sweep_lost
--- The broker lost everything: READY tasks that wait for a worker, a page behind the last one. The collation is not the
+-- The broker lost everything: READY tasks that wait for a worker and are not held by a pause, a page behind the last one. The collation is not the
 -- primary key's, on purpose: in its order all finished tasks would be walked over, instead of the index of READY ones.
 SELECT t.run_id, t.path, t.attempt, t.namespace, t.queue, t.handler, r.trace
 FROM (
     SELECT run_id, path, attempt, namespace, queue, handler
     FROM tasks
-    WHERE bucket = $1 AND state = 'ready' AND (run_id, path COLLATE "C") > ($2, $3)
+    WHERE bucket = $1 AND state = 'ready' AND sweep_at IS NOT NULL AND (run_id, path COLLATE "C") > ($2, $3)
     ORDER BY run_id, path COLLATE "C"
     LIMIT $4
     FOR UPDATE
@@ -80,5 +84,6 @@ SET sweep_at = $2::timestamptz + GREATEST($2::timestamptz - ready_at, interval '
 WHERE bucket = $1 AND run_id = $3 AND path = $4 AND attempt = $5 AND state IS NOT DISTINCT FROM 'ready';
 
 -- name: ready_tasks
--- How many tasks wait for a worker, per bucket: a gauge, counted up to a limit.
-SELECT count(*) FROM (SELECT 1 FROM tasks WHERE bucket = $1 AND state = 'ready' LIMIT 100000) AS counted;
+-- How many tasks wait for a worker, per bucket: a gauge, counted up to a limit. Without those that a pause holds.
+SELECT count(*)
+FROM (SELECT 1 FROM tasks WHERE bucket = $1 AND state = 'ready' AND sweep_at IS NOT NULL LIMIT 100000) AS counted;

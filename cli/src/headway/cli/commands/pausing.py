@@ -1,0 +1,114 @@
+"""Commands that hold a run, help it over a node, and let it go on."""
+
+import argparse
+from dataclasses import dataclass
+from typing import ClassVar
+
+from headway.cli.arguments import json_value
+from headway.cli.command import Command, Exit, Session
+from headway.cli.commands.runs import add_run
+from headway.client import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause(Command):
+    """Let nothing new be dispatched in a run until it is resumed. What runs may end, and is recorded.
+
+    The end of a wait and a next try that become due meanwhile happen once, when the run is resumed. Time-outs run on
+    unless `--pause-clock` is given.
+    """
+
+    name: ClassVar = ("pause",)
+    help: ClassVar = "hold a run"
+
+    run_id: str
+    reason: str
+    pause_clock: bool
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """Add why, and whether time goes on."""
+        add_run(parser)
+        parser.add_argument("--reason", default="", help="why; shown while it is paused")
+        parser.add_argument(
+            "--pause-clock", action="store_true", help="let its deadline and the time-outs of its nodes stand still"
+        )
+
+    async def run(self, session: Session) -> Exit:
+        """Ask."""
+        async with session.client() as client:
+            changed = await client.pause(self.run_id, self.reason, pause_clock=self.pause_clock)
+        if not session.output.for_people:
+            session.output.document({"run_id": self.run_id, "was_paused": not changed})
+        elif changed:
+            session.output.say(f"run {self.run_id} is paused; what runs may end")
+            session.output.say(f"let it go on with: headway resume {self.run_id}", style="dim")
+        else:
+            session.output.say(f"run {self.run_id} was paused already")
+        return Exit.SUCCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume(Command):
+    """Let a paused run go on."""
+
+    name: ClassVar = ("resume",)
+    help: ClassVar = "let a paused run go on"
+
+    run_id: str
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """Add the run."""
+        add_run(parser)
+
+    async def run(self, session: Session) -> Exit:
+        """Ask."""
+        async with session.client() as client:
+            changed = await client.resume(self.run_id)
+        if not session.output.for_people:
+            session.output.document({"run_id": self.run_id, "was_resumed": not changed})
+        else:
+            session.output.say(f"run {self.run_id} {'goes on' if changed else 'was not paused'}")
+        return Exit.SUCCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skip(Command):
+    """Give a node of a paused or failed run its output by hand; what follows goes on as after a success.
+
+    In a paused run: a node that waits for a worker, a time, a signal or its next try. In a failed run: a node that
+    failed or was stopped; that reopens the run, and what was stopped starts again.
+    """
+
+    name: ClassVar = ("skip",)
+    help: ClassVar = "give a node its output by hand"
+
+    run_id: str
+    node: str
+    output: Json
+    reason: str
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """Add the node and what it gives out."""
+        add_run(parser)
+        parser.add_argument("node", metavar="NODE", help="its path")
+        parser.add_argument(
+            "--output", type=json_value, metavar="JSON|@FILE|@-", help="JSON, a file, or standard input; else null"
+        )
+        parser.add_argument("--reason", default="", help="why; kept in the history")
+
+    async def run(self, session: Session) -> Exit:
+        """Ask."""
+        async with session.client() as client:
+            reopened = await client.skip(self.run_id, self.node, self.output, reason=self.reason)
+        if not session.output.for_people:
+            session.output.document({"run_id": self.run_id, "node": self.node, "reopened": reopened})
+            return Exit.SUCCESS
+        session.output.say(f"node {self.node} of run {self.run_id} is skipped")
+        if reopened:
+            session.output.say(f"the run goes on: headway watch {self.run_id}", style="dim")
+        else:
+            session.output.say(f"let the run go on with: headway resume {self.run_id}", style="dim")
+        return Exit.SUCCESS

@@ -1,0 +1,99 @@
+"""A node gets its output by hand: in a paused run while it waits, in a failed one after it failed or was stopped."""
+
+from functools import partial
+
+from headway.coordinator.core import actions as do
+from headway.coordinator.core.decide._nodes import PAYLOAD_LIMIT
+from headway.coordinator.core.decide._walk import Walk
+from headway.coordinator.core.decide.redo import plan_redo, reopen, was_passed_over
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.events import NodeSkipped
+from headway.coordinator.core.machines import REOPENINGS, SKIP_TRANSITION, TaskState
+from headway.coordinator.core.plan import Json, Node, NodeType
+from headway.coordinator.core.refusals import (
+    InvalidArgument,
+    NodeNotFound,
+    NodeNotReached,
+    NodeNotSkippable,
+    RunNotHeld,
+)
+from headway.coordinator.core.rows import TaskRow
+
+_REMEDIES = {
+    TaskState.RUNNING: "a worker holds it; wait for its report, or cancel the run",
+    TaskState.PENDING: "it waits for other nodes; skip those",
+    TaskState.SUCCEEDED: "it has an output already; a retry of the run can repeat it",
+    TaskState.FAILED: "its failure was followed by other nodes; skip it when the run has failed",
+    TaskState.CANCELLED: "its run goes on without it; skip it when the run has failed",
+}
+
+
+def skip(walk: Walk, event: NodeSkipped) -> None:
+    """Let the node succeed.
+
+    Raises:
+        NodeNotFound, RunNotHeld, NodeNotReached, NodeNotSkippable, InvalidArgument: nothing was decided.
+    """
+    run, path = walk.run, event.path
+    if path not in walk.graph.plan.nodes:
+        raise NodeNotFound(node=path, workflow=walk.graph.plan.workflow, version=str(run.version))
+    if not run.is_paused and run.state not in REOPENINGS["skip"].sources:
+        raise RunNotHeld(run_id=walk.draft.state.run_id, state=run.state)
+    row = walk.draft.task(path)
+    if row is None or was_passed_over(row):
+        raise NodeNotReached(node=path)
+    chosen = _chosen(walk, walk.graph.node(path), event.output.value)
+    if run.is_paused:
+        if row.state not in SKIP_TRANSITION:
+            raise _not_skippable(row)
+        _succeed(walk, event, chosen, SKIP_TRANSITION[row.state], path)
+    else:
+        _reopen(walk, event, chosen, row)
+
+
+def _reopen(walk: Walk, event: NodeSkipped, chosen: int | None, row: TaskRow) -> None:
+    path = event.path
+    if row.state is TaskState.SUCCEEDED:
+        raise _not_skippable(row)
+    plan = plan_redo(walk.draft, walk.graph, [path])
+    if path not in plan.starts:
+        remedy = "nodes that lead to it start again with the run; retry the run, or skip those"
+        raise NodeNotSkippable(node=path, state=row.state, remedy=remedy)
+    succeed = partial(_succeed, walk, event, chosen, "decide_succeeded")
+    reopen(walk, "skip", plan, keep_input=True, instead={path: succeed})
+
+
+def _succeed(walk: Walk, event: NodeSkipped, chosen: int | None, via: str, path: str) -> None:
+    if walk.graph.node(path).type is NodeType.SET:
+        values = event.output.value
+        walk.emit(do.SetVariables(values=values if isinstance(values, dict) else {}))
+    walk.complete(path, via, event.output, chosen=chosen, cause="skipped")
+
+
+def _chosen(walk: Walk, node: Node, value: Json) -> int | None:
+    """Of a switch, the edge that its output names. Raises InvalidArgument when the output does not fit the node."""
+    if node.type is NodeType.FINISH:
+        raise InvalidArgument(field="node", problem="a finish node ends the run by what it says; it cannot be skipped")
+    if node.type is NodeType.SET:
+        _check_values(walk, value)
+    if node.type is not NodeType.SWITCH:
+        return None
+    given = [case.edge for case in node.cases] + ([] if node.default_edge is None else [node.default_edge])
+    edges = {walk.graph.plan.edges[edge].target: edge for edge in reversed(given)}
+    target = value.get("to") if isinstance(value, dict) else None
+    if not isinstance(target, str) or target not in edges:
+        problem = f'that of a switch is {{"to": <node>}} with one of {", ".join(sorted(edges))}'
+        raise InvalidArgument(field="output", problem=problem)
+    return edges[target]
+
+
+def _check_values(walk: Walk, value: Json) -> None:
+    if not isinstance(value, dict):
+        raise InvalidArgument(field="output", problem="that of a set node is an object of its values")
+    size = len(Document.of({**walk.run.vars, **value}).raw)
+    if size > PAYLOAD_LIMIT:
+        raise InvalidArgument(field="output", problem=f"the run's variables would have {size} bytes of JSON")
+
+
+def _not_skippable(row: TaskRow) -> NodeNotSkippable:
+    return NodeNotSkippable(node=row.path, state=row.state, remedy=_REMEDIES[row.state])

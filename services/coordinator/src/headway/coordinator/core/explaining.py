@@ -1,0 +1,341 @@
+"""What a run waits for, node by node, and what decided its end: said by its rows, without changing anything."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from msgspec import Struct
+
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.plan import Edge, FailureClass, Json, NodeType
+from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
+
+_NAMED_EDGES = 5  # that a sentence names
+
+
+class ReasonKind(StrEnum):
+    """In what way a node waits, or what it did to its run's end."""
+
+    QUEUED = "queued"
+    NO_WORKER = "no_worker"
+    LEASED = "leased"
+    LEASE_EXPIRED = "lease_expired"
+    TIMER = "timer"
+    SIGNAL = "signal"
+    BRANCHES = "branches"
+    RETRY = "retry"
+    STOPPING = "stopping"
+    FAILED = "failed"
+    PAUSED = "paused"
+    CLOSED = "closed"
+
+
+class Readers(Struct, frozen=True):
+    """Who reads a queue: workers seen lately, and when one was last seen; None: not for an hour."""
+
+    workers: int = 0
+    seen_at: datetime | None = None
+
+
+class Reason(Struct, frozen=True, kw_only=True):
+    """Why one node stands where it stands."""
+
+    path: str
+    kind: ReasonKind
+    message: str
+    since: datetime | None = None
+    until: datetime | None = None
+    queue: str = ""
+    handler: str = ""
+    owner: str = ""
+    attempt: int = 0
+    signal: str = ""
+    branches: tuple[Edge, ...] = ()
+    readers: Readers = Readers()
+    failure_class: FailureClass | None = None
+    error: Mapping[str, Json] | None = None
+
+
+class Scene(Struct, frozen=True, kw_only=True):
+    """What is known of a run.
+
+    Attributes:
+        tasks: those that are open; of a run that is over, those that its error names.
+        tokens: of nodes that wait for several edges, as far as `joins_behind` names them.
+        readers: by queue, for the tasks that are READY.
+        timers: due times of the run's own timers, by kind.
+    """
+
+    graph: Graph
+    now: datetime
+    run: RunRow
+    tasks: tuple[TaskRow, ...] = ()
+    tokens: Mapping[str, TokenRow] = {}
+    readers: Mapping[str, Readers] = {}
+    timers: Mapping[str, datetime] = {}
+
+
+def joins_behind(graph: Graph, paths: Iterable[str]) -> frozenset[str]:
+    """Nodes with several incoming edges that can be reached from some nodes, or are among them."""
+    seen, frontier = set(paths), list(paths)
+    while frontier:
+        for edge in graph.outgoing[frontier.pop()]:
+            if edge.target not in seen:
+                seen.add(edge.target)
+                frontier.append(edge.target)
+    return graph.gathers & seen
+
+
+def explain(scene: Scene) -> list[Reason]:
+    """A reason for each live node, by path; of a run that is over, for each task that decided its end."""
+    if scene.run.is_final:
+        return [_ENDED[row.state](scene, row) for row in scene.tasks if row.state in _ENDED]
+    reasons = [
+        _held(scene, row) if _is_held(scene, row) else _EXPLAIN[row.state](scene, row)
+        for row in scene.tasks
+        if row.state in _EXPLAIN
+    ]
+    known = {row.path for row in scene.tasks}
+    for path, tokens in scene.tokens.items():
+        if path not in known and _is_undecided(scene.graph, tokens):
+            reasons.append(_branches(scene, path, tokens, None))
+    return sorted(reasons, key=lambda reason: reason.path)
+
+
+def summary(scene: Scene) -> str:
+    """One sentence about the whole run."""
+    run = scene.run
+    if run.is_final:
+        error = "" if run.error is None else f": {run.error['message']}"
+        return f"The run {'was' if run.state is RunState.CANCELLED else 'has'} {run.state}{error}."
+    if not run.open_tasks:
+        return "The run's next decision is due: no task of it is open."
+    holders = sum(row.state is TaskState.RUNNING for row in scene.tasks)
+    waits = f"{run.open_tasks} open task{'s' * (run.open_tasks != 1)}"
+    if run.is_stopping:
+        grace = scene.timers.get("cancel_grace")
+        closed = "" if grace is None else f", at the latest until {_instant(grace)}"
+        reason = f": {run.steering.cancel_reason}" if run.steering.cancel_reason else ""
+        why = f"{_WHY[run.stop_cause]}{reason}"
+        return f"The run is being stopped ({why}) and waits for {holders} holder(s) of leases{closed}."
+    if run.paused_at is not None:
+        why = f" ({run.steering.pause_reason})" if run.steering.pause_reason else ""
+        clock = ", its time-outs standing still" if run.steering.clock_stopped else ""
+        return f"The run was paused {_when(run.paused_at, scene.now)}{why}{clock}; it has {waits}."
+    deadline = scene.timers.get("run_deadline")
+    until = "" if deadline is None else f" Its deadline is {_when(deadline, scene.now)}."
+    failing = " It has failed, and only lets end what runs and what always edges lead to." if run.failing else ""
+    return f"The run waits for {waits}.{failing}{until}"
+
+
+_WHY = {"cancel": "cancelled", "finish": "a finish node ran", "deadline": "its deadline passed"}
+
+
+def _is_held(scene: Scene, row: TaskRow) -> bool:
+    """It would be dispatched, or go on by itself, were the run not paused."""
+    if not scene.run.is_paused:
+        return False
+    is_wait = row.state is TaskState.WAITING and scene.graph.node(row.path).type is NodeType.WAIT
+    return is_wait or row.state in (TaskState.READY, TaskState.RETRYING)
+
+
+def _held(scene: Scene, row: TaskRow) -> Reason:
+    due = "" if row.due_at is None else f", and not before {_instant(row.due_at)}"
+    return Reason(
+        path=row.path,
+        kind=ReasonKind.PAUSED,
+        message=f"The run is paused: it goes on when the run is resumed{due}.",
+        since=scene.run.paused_at,
+        until=row.due_at,
+        queue=row.queue,
+        handler=row.handler,
+        attempt=row.attempt,
+    )
+
+
+def _ready(scene: Scene, row: TaskRow) -> Reason:
+    readers = scene.readers.get(row.queue, Readers())
+    since = row.ready_at or row.created_at
+    waits = f"It has waited for {_span(scene.now - since)} in queue {row.queue!r} for handler {row.handler!r}"
+    if readers.workers:
+        there = f"{readers.workers} worker{'s' * (readers.workers != 1)} of that queue"
+        message = f"{waits}; {there} {'was' if readers.workers == 1 else 'were'} seen lately."
+    elif readers.seen_at is None:
+        message = f"{waits}, but no worker of that queue was seen within the last hour."
+    else:
+        message = f"{waits}, but no worker of that queue was seen since {_when(readers.seen_at, scene.now)}."
+    return Reason(
+        path=row.path,
+        kind=ReasonKind.QUEUED if readers.workers else ReasonKind.NO_WORKER,
+        message=message,
+        since=since,
+        queue=row.queue,
+        handler=row.handler,
+        attempt=row.attempt,
+        readers=readers,
+    )
+
+
+def _running(scene: Scene, row: TaskRow) -> Reason:
+    kind, until = ReasonKind.LEASED, row.lease_expires_at
+    since = row.leased_at or scene.now
+    holder = f"Worker {row.lease_owner} has run attempt {row.attempt} for {_span(scene.now - since)}"
+    grace = scene.timers.get("cancel_grace")
+    if scene.run.is_stopping and grace is not None:
+        kind, until = ReasonKind.STOPPING, grace
+        message = f"{holder} and is to stop; if it goes on, it is closed as unknown {_when(grace, scene.now)}."
+    elif until is not None and until <= scene.now:
+        kind = ReasonKind.LEASE_EXPIRED
+        message = f"{holder}, but its lease ran out {_when(until, scene.now)}: it is about to be given to another."
+    else:
+        ends = "" if until is None else f"; its lease ends {_when(until, scene.now)} unless renewed"
+        message = f"{holder}{ends}."
+    return Reason(
+        path=row.path,
+        kind=kind,
+        message=message,
+        since=row.leased_at,
+        until=until,
+        queue=row.queue,
+        handler=row.handler,
+        owner=row.lease_owner or "",
+        attempt=row.attempt,
+    )
+
+
+def _waiting(scene: Scene, row: TaskRow) -> Reason:
+    node = scene.graph.node(row.path)
+    due = row.due_at
+    if node.type is NodeType.WAIT_FOR_EVENT:
+        ends = "for as long as it takes" if due is None else f"and fails {_when(due, scene.now)} if none comes"
+        return Reason(
+            path=row.path,
+            kind=ReasonKind.SIGNAL,
+            message=f"It waits for signal {node.event!r}, {ends}.",
+            since=row.ready_at,
+            until=due,
+            attempt=row.attempt,
+            signal=node.event,
+        )
+    message = "It waits." if due is None else f"It waits for its time, which is {_when(due, scene.now)}."
+    return Reason(
+        path=row.path, kind=ReasonKind.TIMER, message=message, since=row.ready_at, until=due, attempt=row.attempt
+    )
+
+
+def _retrying(scene: Scene, row: TaskRow) -> Reason:
+    again = "soon" if row.due_at is None else _when(row.due_at, scene.now)
+    return Reason(
+        path=row.path,
+        kind=ReasonKind.RETRY,
+        message=f"It failed {row.tries} time{'s' * (row.tries != 1)} ({_error(row)}) and is tried again {again}.",
+        until=row.due_at,
+        queue=row.queue,
+        handler=row.handler,
+        attempt=row.attempt,
+        failure_class=row.failure_class,
+        error=row.error,
+    )
+
+
+def _pending(scene: Scene, row: TaskRow) -> Reason:
+    return _branches(scene, row.path, scene.tokens.get(row.path, TokenRow(row.path)), row)
+
+
+def _branches(scene: Scene, path: str, tokens: TokenRow, row: TaskRow | None) -> Reason:
+    edges = _open_edges(scene.graph, tokens)
+    names = [f"{edge.source} ({edge.on})" for edge in edges[:_NAMED_EDGES]]
+    more = f" and {len(edges) - len(names)} more" if len(edges) > len(names) else ""
+    return Reason(
+        path=path,
+        kind=ReasonKind.BRANCHES,
+        message=f"It waits for {', '.join(names) or 'the branches that lead to it'}{more}.",
+        since=None if row is None else row.created_at,
+        attempt=0 if row is None else row.attempt,
+        branches=edges,
+    )
+
+
+def _failed(scene: Scene, row: TaskRow) -> Reason:
+    holder = "" if not row.owner else f" at worker {row.owner}"
+    ended = "" if row.finished_at is None else f", {_when(row.finished_at, scene.now)}"
+    return Reason(
+        path=row.path,
+        kind=ReasonKind.FAILED,
+        message=f"It failed for good in attempt {row.attempt}{holder}{ended}: {_error(row)}",
+        since=row.finished_at,
+        queue=row.queue,
+        handler=row.handler,
+        owner=row.owner or "",
+        attempt=row.attempt,
+        failure_class=row.failure_class,
+        error=row.error,
+    )
+
+
+def _closed(scene: Scene, row: TaskRow) -> Reason:
+    ended = "" if row.finished_at is None else f" {_when(row.finished_at, scene.now)}"
+    return Reason(
+        path=row.path,
+        kind=ReasonKind.CLOSED,
+        message=f"Attempt {row.attempt} at worker {row.owner} did not end within the grace and was closed{ended}: "
+        "what it did is unknown.",
+        since=row.finished_at,
+        queue=row.queue,
+        handler=row.handler,
+        owner=row.owner or "",
+        attempt=row.attempt,
+    )
+
+
+_ENDED: Mapping[TaskState, Callable[[Scene, TaskRow], Reason]] = {
+    TaskState.FAILED: _failed,
+    TaskState.CANCELLED: _closed,
+}
+_EXPLAIN: Mapping[TaskState, Callable[[Scene, TaskRow], Reason]] = {
+    TaskState.READY: _ready,
+    TaskState.RUNNING: _running,
+    TaskState.WAITING: _waiting,
+    TaskState.RETRYING: _retrying,
+    TaskState.PENDING: _pending,
+}
+
+
+def _open_edges(graph: Graph, tokens: TokenRow) -> tuple[Edge, ...]:
+    arrived = tokens.live | tokens.dead | tokens.failed
+    return tuple(edge for slot, edge in enumerate(graph.incoming[tokens.path]) if not arrived >> slot & 1)
+
+
+def _is_undecided(graph: Graph, tokens: TokenRow) -> bool:
+    """Some of its tokens have come; of the others, one decides."""
+    if not (tokens.live | tokens.dead | tokens.failed) or not _open_edges(graph, tokens):
+        return False
+    return not (graph.is_count_join(tokens.path) and tokens.live.bit_count() >= graph.need(tokens.path))
+
+
+def _error(row: TaskRow) -> str:
+    error = row.error or {}
+    return f"{row.failure_class} {error.get('type')}: {error.get('message')}"
+
+
+def _instant(at: datetime) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _when(at: datetime, now: datetime) -> str:
+    """An instant, and how far away it is."""
+    away = f"in {_span(at - now)}" if at > now else f"{_span(now - at)} ago"
+    return f"{away} ({_instant(at)})"
+
+
+def _span(duration: timedelta) -> str:
+    """A duration in the two largest units that matter."""
+    seconds = max(int(duration.total_seconds()), 0)
+    units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+    parts: list[str] = []
+    for name, size in units:
+        if seconds >= size or (name == "s" and not parts):
+            parts.append(f"{seconds // size}{name}")
+            seconds %= size
+    return " ".join(parts[:2])

@@ -1,0 +1,68 @@
+"""Workers that are there, as rows; and the connection on which a coordinator hears of runs that are being stopped."""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import TypeAlias
+from uuid import UUID
+
+import asyncpg
+
+from headway.coordinator.ids import bucket_of
+from headway.coordinator.store.errors import translated
+from headway.coordinator.store.pool import CONNECT_TIMEOUT_SECONDS, Pool
+from headway.coordinator.store.statements import SQL
+
+STOPPING_CHANNEL = "headway_stopping"  # payload: a run's id
+Present: TypeAlias = tuple[str, str, tuple[str, ...]]
+"""Namespace, owner and queues of a worker."""
+Holding: TypeAlias = tuple[UUID, str, int, str]
+"""Run, path, attempt and owner of a lease."""
+
+
+async def connect_listener(database_url: str) -> "asyncpg.Connection[asyncpg.Record]":
+    """Open a connection of its own, for LISTEN. Raises StoreUnavailable, StoreRejected."""
+    with translated():
+        return await asyncpg.connect(
+            database_url, timeout=CONNECT_TIMEOUT_SECONDS, server_settings={"application_name": "headway-coordinator"}
+        )
+
+
+async def note_workers(pool: Pool, workers: Collection[Present]) -> None:
+    """Write down that they are there."""
+    with translated():
+        async with pool.acquire() as connection:
+            await connection.execute(
+                SQL["note_workers"],
+                [namespace for namespace, _, _ in workers],
+                [owner for _, owner, _ in workers],
+                ["\n".join(queues) for _, _, queues in workers],
+            )
+
+
+async def drop_worker(pool: Pool, namespace: str, owner: str, seen_until: datetime) -> None:
+    """Forget a worker that left, unless it was seen later than that."""
+    with translated():
+        async with pool.acquire() as connection:
+            await connection.execute(SQL["drop_worker"], namespace, owner, seen_until)
+
+
+async def read_clock(pool: Pool) -> datetime:
+    """The database's time."""
+    with translated():
+        async with pool.acquire() as connection:
+            now: datetime = await connection.fetchval(SQL["clock"])
+    return now
+
+
+async def get_holders(pool: Pool, run_ids: Iterable[UUID]) -> Sequence[Holding]:
+    """Who holds leases in some runs."""
+    by_bucket: dict[int, list[UUID]] = {}
+    for run_id in run_ids:
+        by_bucket.setdefault(bucket_of(run_id), []).append(run_id)
+    found: list[Holding] = []
+    with translated():
+        async with pool.acquire() as connection:
+            for bucket, wanted in by_bucket.items():
+                records = await connection.fetch(SQL["get_holders"], bucket, wanted)
+                found += [(r["run_id"], r["path"], r["attempt"], r["lease_owner"]) for r in records]
+    return found

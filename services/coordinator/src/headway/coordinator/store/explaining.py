@@ -1,0 +1,77 @@
+"""What `explain` reads: a run's open rows, or those that decided its end. No locks; all of one snapshot."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+from uuid import UUID
+
+from headway.coordinator.core.explaining import Readers, Scene, joins_behind
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
+from headway.coordinator.ids import bucket_of
+from headway.coordinator.store.errors import translated
+from headway.coordinator.store.loading import read_steps, task_row, token_row
+from headway.coordinator.store.pool import Connection, Pool
+from headway.coordinator.store.statements import SQL
+
+OPEN_TASKS = 200  # that are explained; a run's row says how many there are
+GraphOf: TypeAlias = Callable[[Connection, tuple[str, str, int]], Awaitable[Graph]]
+"""Finds the graph of a namespace's workflow's version."""
+
+
+async def read_scene(pool: Pool, run_id: UUID, namespace: str, graph_of: GraphOf) -> Scene | None:
+    """What is known of a run, or None when there is none in the namespace.
+
+    Args:
+        pool: of connections.
+        run_id: the run.
+        namespace: it must be in.
+        graph_of: finds the run's graph, by the connection given.
+    """
+    bucket = bucket_of(run_id)
+    with translated():
+        async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+            found = await read_steps(connection, bucket, {run_id: ()})
+            run, _ = found.runs.get(run_id, (None, ()))
+            if run is None or run.namespace != namespace:
+                return None
+            graph = await graph_of(connection, (run.namespace, run.workflow, run.version))
+            if run.is_final:
+                tasks = await _named(connection, bucket, run_id, run)
+                return Scene(graph=graph, now=found.now, run=run, tasks=tasks)
+            records = await connection.fetch(SQL["read_open_tasks"], bucket, [run_id], OPEN_TASKS)
+            tasks = tuple(task_row(tuple(record)[1:]) for record in records)
+            timers = await connection.fetch(SQL["get_run_timers"], bucket, run_id)
+            return Scene(
+                graph=graph,
+                now=found.now,
+                run=run,
+                tasks=tasks,
+                tokens=await _tokens(connection, bucket, run_id, joins_behind(graph, [row.path for row in tasks])),
+                readers=await _readers(connection, namespace, tasks),
+                timers={record["kind"]: record["due_at"] for record in timers},
+            )
+
+
+async def _named(connection: Connection, bucket: int, run_id: UUID, run: RunRow) -> tuple[TaskRow, ...]:
+    """The tasks that a run's error names."""
+    paths = [] if run.error is None else run.error["paths"]
+    if not isinstance(paths, list) or not paths:
+        return ()
+    found = await read_steps(connection, bucket, {run_id: [str(path) for path in paths]})
+    return tuple(found.runs[run_id][1])
+
+
+async def _tokens(connection: Connection, bucket: int, run_id: UUID, paths: frozenset[str]) -> Mapping[str, TokenRow]:
+    if not paths:
+        return {}
+    records = await connection.fetch(SQL["get_tokens"], bucket, [run_id] * len(paths), sorted(paths))
+    return {record["path"]: token_row(record) for record in records}
+
+
+async def _readers(connection: Connection, namespace: str, tasks: tuple[TaskRow, ...]) -> Mapping[str, Readers]:
+    queues = sorted({row.queue for row in tasks if row.state is TaskState.READY})
+    if not queues:
+        return {}
+    records = await connection.fetch(SQL["find_readers"], namespace, queues)
+    return {record["queue"]: Readers(record["workers"], record["seen_at"]) for record in records}

@@ -1,0 +1,15 @@
+-- What `explain` reads besides rows that other statements read. No locks.
+
+-- name: get_run_timers
+-- The timers of a run itself: its deadline, the end of a grace.
+SELECT kind, due_at FROM timers WHERE bucket = $1 AND run_id = $2 AND path = '' AND attempt = 0;
+
+-- name: find_readers
+-- How many workers of some queues were seen in the last 150 seconds (they are noted every minute), and the last of all.
+SELECT x.queue, count(w.seen_at) FILTER (WHERE w.seen_at > now() - interval '150 seconds') AS workers,
+       max(w.seen_at) AS seen_at
+FROM unnest($2::text[]) AS x (queue)
+LEFT JOIN (
+    SELECT queues, seen_at FROM workers WHERE namespace = $1 AND seen_at > now() - interval '1 hour'
+) AS w ON x.queue = ANY (w.queues)
+GROUP BY x.queue;

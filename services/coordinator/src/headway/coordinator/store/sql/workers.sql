@@ -1,0 +1,27 @@
+-- Statements on `workers`, and what is told to those that attend.
+
+-- name: note_workers
+-- Workers that are there, and what they read: $3 are queues by line. What was not seen for an hour is forgotten.
+WITH forgotten AS (
+    DELETE FROM workers WHERE seen_at < now() - interval '1 hour'
+)
+INSERT INTO workers (namespace, owner, queues, seen_at)
+SELECT x.namespace, x.owner, string_to_array(x.queues, chr(10)), now()
+FROM unnest($1::text[], $2::text[], $3::text[]) AS x (namespace, owner, queues)
+ORDER BY x.namespace, x.owner
+ON CONFLICT (namespace, owner) DO UPDATE SET queues = EXCLUDED.queues, seen_at = EXCLUDED.seen_at
+WHERE workers.seen_at < EXCLUDED.seen_at;
+
+-- name: drop_worker
+-- A worker that left, unless it was seen elsewhere since.
+DELETE FROM workers WHERE namespace = $1 AND owner = $2 AND seen_at <= $3;
+
+-- name: tell_stopping
+-- Runs that are being stopped while somebody holds a lease: coordinators tell the holders that attend.
+SELECT pg_notify('headway_stopping', x.run_id::text) FROM unnest($1::uuid[]) AS x (run_id);
+
+-- name: get_holders
+-- Who holds leases in some runs.
+SELECT run_id, path, attempt, lease_owner
+FROM tasks
+WHERE bucket = $1 AND run_id = ANY ($2::uuid[]) AND state IS NOT DISTINCT FROM 'running';

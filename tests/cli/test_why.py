@@ -1,0 +1,48 @@
+"""why: what is asked, and what people and programs read."""
+
+from __future__ import annotations
+
+from headway.api.runs.v1 import runs_pb2
+from tests.cli.conftest import CommandLine
+from tests.client.scripted_coordinator import ScriptedCoordinator
+
+ANSWER = runs_pb2.ExplainResponse(
+    run=runs_pb2.Run(run_id="r1", state=runs_pb2.RUN_STATE_RUNNING),
+    message="The run waits for 3 open tasks.",
+    reasons=[
+        runs_pb2.Reason(
+            path="both",
+            kind=runs_pb2.REASON_KIND_BRANCHES,
+            message="It waits for slow (success).",
+            branches=[runs_pb2.OpenEdge(from_node="slow", on="success")],
+        ),
+        runs_pb2.Reason(path="slow", kind=runs_pb2.REASON_KIND_NO_WORKER, message="Nobody.", queue="far"),
+    ],
+    left_out=1,
+)
+
+
+async def test_why_tells_each_reason_in_a_sentence(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
+    coordinator.script("runs.Explain", ANSWER)
+
+    result = await headway("why", "r1")
+
+    assert result.out.splitlines() == [
+        "running  The run waits for 3 open tasks.",
+        "  both  [branches]",
+        "    It waits for slow (success).",
+        "  slow  [no_worker]",
+        "    Nobody.",
+        "  … and 1 more open tasks",
+    ]
+
+
+async def test_why_as_json_has_the_facts(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
+    coordinator.script("runs.Explain", ANSWER)
+
+    document = (await headway("why", "r1", "--json")).document
+
+    assert (document["state"], document["left_out"]) == ("running", 1)
+    assert document["reasons"][0]["branches"] == [{"from_node": "slow", "on": "success"}]
+    assert (document["reasons"][1]["kind"], document["reasons"][1]["queue"]) == ("no_worker", "far")
+    assert document["reasons"][1]["until"] is None

@@ -1,0 +1,217 @@
+"""Skip: a node gets its output by hand, and what follows goes on as after a success."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway.coordinator.core.admission import Answer
+from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.plan import Json
+from headway.coordinator.core.refusals import (
+    InvalidArgument,
+    NodeNotFound,
+    NodeNotReached,
+    NodeNotSkippable,
+    Refusal,
+    RunNotHeld,
+)
+from tests.core.invariants import begin, check_replay
+from tests.core.simulator import World
+
+CHAIN = """
+    workflow: chain
+    nodes:
+      first:
+        {type: call, handler: a, retry: {max_attempts: 2, initial: 10s, jitter: 0}, timeout: {total: 1h, queue: 1m}}
+      second: {type: call, handler: a, input: "${nodes.first.output}"}
+      rescue: {type: call, handler: a}
+    edges:
+      - [first, second]
+      - {from: first, on: failure, errors: [Known], to: rescue}
+"""
+
+
+def failed() -> World:
+    world = begin(CHAIN)
+    world.fail_task("first")
+    assert world.state is RunState.FAILED
+    return world
+
+
+def test_a_ready_node_of_a_paused_run_is_skipped() -> None:
+    world = begin(CHAIN)
+    world.pause(stop_clock=True)
+
+    world.skip("first", {"by": "hand"}, reason="no worker")
+
+    first = world.task("first")
+    assert (first.state, first.cause, first.owner) == (TaskState.SUCCEEDED, "skipped", None)
+    assert world.input("second") == {"by": "hand"}
+    assert world.lease("second") is Answer.RUN_PAUSED
+    assert world.run.steering.held == ()
+    world.resume()
+    world.run_task("second")
+    assert world.state is RunState.SUCCEEDED
+    check_replay(world)
+
+
+def test_a_node_that_waits_for_its_next_try_is_skipped() -> None:
+    world = begin(CHAIN)
+    world.lease("first")
+    world.fail("first")
+    world.pause()
+
+    world.skip("first", 1)
+
+    first = world.task("first")
+    assert (first.state, first.failure_class, first.error, first.attempt) == (TaskState.SUCCEEDED, None, None, 2)
+    assert world.output("first") == 1
+    check_replay(world)
+
+
+def test_a_wait_is_skipped() -> None:
+    world = begin("""
+        workflow: waits
+        nodes:
+          nap: {type: wait, duration: 1h}
+          ask: {type: wait_for_event, event: answer, timeout: 1h}
+    """)
+    world.pause()
+
+    world.skip("nap")
+    world.skip("ask", 42)
+
+    assert world.output("ask") == 42
+    assert world.state is RunState.SUCCEEDED
+
+
+def test_a_failed_run_goes_on_behind_the_node_that_was_skipped() -> None:
+    world = failed()
+
+    world.skip("first", {"by": "hand"})
+
+    assert (world.run.epoch, world.state) == (2, RunState.RUNNING)
+    assert (world.task("first").attempt, world.task("first").cause) == (2, "skipped")
+    assert world.run.unhandled_tasks == 0
+    world.run_task("second")
+    assert world.state is RunState.SUCCEEDED
+    assert "rescue" not in world.db.tasks
+    check_replay(world)
+
+
+def test_a_failure_that_an_edge_took_is_made_good_and_the_edge_s_branch_is_passed_over() -> None:
+    world = begin(CHAIN)
+    world.fail_task("first", "Known")
+    world.fail_task("rescue")
+
+    world.skip("first", "good")
+
+    assert (world.task("rescue").state, world.task("rescue").cause) == (TaskState.CANCELLED, "not_chosen")
+    world.run_task("second")
+    assert world.state is RunState.SUCCEEDED
+
+
+def test_other_failures_of_the_run_still_count() -> None:
+    world = begin("""
+        workflow: two_failures
+        on_failure: drain
+        nodes:
+          left: {type: call, handler: a}
+          right: {type: call, handler: a}
+          after: {type: call, handler: a}
+        edges: [[left, after]]
+    """)
+    world.fail_task("left")
+    world.fail_task("right")
+
+    world.skip("left")
+    world.run_task("after")
+
+    assert world.state is RunState.FAILED
+    assert world.run.error is not None
+    assert world.run.error["paths"] == ["right"]
+
+
+def test_what_a_join_lacked_is_given_by_hand() -> None:
+    world = begin("""
+        workflow: joined
+        nodes:
+          left: {type: call, handler: a}
+          right: {type: call, handler: a}
+          both: {type: join}
+          after: {type: call, handler: a, input: "${nodes.both.output}"}
+        edges: [[left, both, after], [right, both]]
+    """)
+    world.run_task("left", "l")
+    world.fail_task("right")
+
+    world.skip("right", "by hand")
+
+    assert world.input("after") == {"left": "l", "right": "by hand"}
+
+
+def test_a_switch_is_told_where_to_go_and_a_set_node_what_to_set() -> None:
+    world = begin("""
+        workflow: decided
+        nodes:
+          rate: {type: call, handler: a}
+          gate: {type: switch, cases: [{when: "nodes.rate.output.score > 1", to: high}], default: low}
+          high: {type: call, handler: a}
+          low: {type: set, values: {half: "${nodes.rate.output.score / 2}"}}
+        edges: [[rate, gate]]
+    """)
+    world.run_task("rate", {})
+    assert world.state is RunState.FAILED
+    outputs: tuple[Json, ...] = (None, {"to": "rate"}, {"to": 3}, "high")
+    for wrong in outputs:
+        with pytest.raises(InvalidArgument, match="high, low"):
+            world.skip("gate", wrong)
+
+    world.skip("gate", {"to": "low"})
+
+    assert (world.state, world.task("low").state) == (RunState.FAILED, TaskState.FAILED)
+    with pytest.raises(InvalidArgument, match="an object"):
+        world.skip("low", 7)
+    world.skip("low", {"half": 7})
+    assert world.run.vars == {"half": 7}
+    assert world.state is RunState.SUCCEEDED
+    check_replay(world)
+
+
+def paused_with(path_state: str) -> World:
+    world = begin(CHAIN)
+    if path_state == "running":
+        world.lease("first")
+    elif path_state == "succeeded":
+        world.run_task("first")
+    world.pause()
+    return world
+
+
+@pytest.mark.parametrize(
+    ("world", "path", "output", "refusal"),
+    [
+        (begin(CHAIN), "first", None, RunNotHeld),
+        (paused_with("running"), "first", None, NodeNotSkippable),
+        (paused_with("succeeded"), "first", None, NodeNotSkippable),
+        (paused_with("ready"), "second", None, NodeNotReached),
+        (paused_with("ready"), "nowhere", None, NodeNotFound),
+        (failed(), "second", None, NodeNotReached),
+    ],
+)
+def test_what_cannot_be_skipped_is_refused_and_changes_nothing(
+    world: World, path: str, output: Json, refusal: type[Refusal]
+) -> None:
+    seq = world.run.seq
+
+    with pytest.raises(refusal):
+        world.skip(path, output)
+
+    assert world.run.seq == seq
+
+
+def test_a_run_that_succeeded_or_was_cancelled_is_not_reopened_by_a_skip() -> None:
+    world = begin(CHAIN)
+    world.cancel()
+    with pytest.raises(RunNotHeld, match="is cancelled"):
+        world.skip("first")

@@ -1,0 +1,227 @@
+"""Explain: for each live node one reason with its facts; for a run that is over, what decided it."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from uuid import UUID
+
+import grpc
+
+from headway.api.runs.v1 import runs_pb2
+from tests.rpc.world import EVENT, JOIN, ONE, SLEEP, SWEEP, TWO, Coordinator, World, refusal_of
+
+FORKED = (
+    "workflow: forked\nnodes:\n"
+    "  fast: {type: call, handler: h}\n  slow: {type: call, handler: h, queue: far}\n"
+    "  both: {type: join}\n  one: {type: join, need: any}\n"
+    "edges: [[fast, both], [slow, both], [fast, one], [slow, one]]\n"
+)
+
+
+async def explain(coordinator: Coordinator, run_id: str) -> runs_pb2.ExplainResponse:
+    return await coordinator.runs.Explain(runs_pb2.ExplainRequest(run_id=run_id))
+
+
+async def reason(coordinator: Coordinator, run_id: str) -> runs_pb2.Reason:
+    (found,) = (await explain(coordinator, run_id)).reasons
+    return found
+
+
+def kind(found: runs_pb2.Reason) -> str:
+    return runs_pb2.ReasonKind.Name(found.kind).removeprefix("REASON_KIND_")
+
+
+async def see(world: World, queue: str, ago: timedelta, owner: str = "w") -> None:
+    await world.database.execute(
+        "INSERT INTO workers VALUES ('default', $1, ARRAY[$2], now() - $3::interval)", owner, queue, ago
+    )
+
+
+async def test_a_task_in_a_queue_is_told_with_those_who_read_it(world: World) -> None:
+    await world.first.deploy(SWEEP)
+    run_id = await world.first.start("swept")
+
+    nobody = await reason(world.first, run_id)
+    await see(world, "other", timedelta())
+    await see(world, "slow", timedelta(minutes=4), "gone")
+    long_ago = await reason(world.first, run_id)
+    await see(world, "slow", timedelta(seconds=100), "here")
+    there = await reason(world.first, run_id)
+
+    assert (kind(nobody), nobody.queue, nobody.handler) == ("NO_WORKER", "slow", "h.work")
+    assert "no worker of that queue was seen within the last hour" in nobody.message
+    assert not nobody.HasField("worker_seen_at")
+    assert (kind(long_ago), long_ago.workers) == ("NO_WORKER", 0)
+    assert "since 4m" in long_ago.message
+    assert (kind(there), there.workers) == ("QUEUED", 1)
+    assert there.since == (await world.first.task(run_id, "work")).created_at
+
+
+async def test_a_lease_is_told_with_its_holder_and_its_end(world: World) -> None:
+    await world.first.deploy(ONE)
+    run_id = await world.first.start("one")
+    dispatch = await world.dispatch(run_id)
+    await world.first.grant(dispatch, owner="w9")
+
+    leased = await reason(world.first, run_id)
+    await world.let_lease_expire(dispatch)
+    expired = await reason(world.first, run_id)
+
+    assert (kind(leased), leased.owner, leased.attempt) == ("LEASED", "w9", 1)
+    assert 50 < leased.until.seconds - leased.since.seconds <= 61
+    assert kind(expired) == "LEASE_EXPIRED"
+
+
+async def test_waits_name_their_time_or_their_signal(world: World) -> None:
+    await world.first.deploy(SLEEP, EVENT)
+    asleep, asking = await world.first.start("sleeping"), await world.first.start("waiting")
+
+    timer = await reason(world.first, asleep)
+    signal = await reason(world.first, asking)
+    whole = await explain(world.first, asleep)
+
+    assert (kind(timer), kind(signal), signal.signal) == ("TIMER", "SIGNAL", "approval")
+    assert timer.until == (await world.first.task(asleep, "nap")).due_at
+    assert 3_500 < signal.until.seconds - signal.since.seconds <= 3_600
+    assert "Its deadline is in 1h 59m" in whole.message
+
+
+async def test_a_join_names_the_branches_that_it_waits_for(world: World) -> None:
+    await world.first.deploy(FORKED)
+    run_id = await world.first.start("forked")
+    fast, _ = sorted(await world.dispatches(run_id), key=lambda found: found.path)
+    await world.first.grant(fast)
+    await world.first.succeed(fast)
+
+    both, slow = (await explain(world.first, run_id)).reasons
+
+    assert (both.path, kind(both)) == ("both", "BRANCHES")
+    assert [(edge.from_node, edge.on) for edge in both.branches] == [("slow", "success")]
+    assert (slow.path, kind(slow)) == ("slow", "NO_WORKER")  # `one` has fired: nobody waits for it
+
+
+async def test_a_pending_node_of_a_reopened_run_waits_for_its_branches(world: World) -> None:
+    await world.first.deploy(JOIN)
+    run_id = await world.first.start("joined")
+    for dispatch in await world.dispatches(run_id):
+        await world.first.grant(dispatch)
+        await world.first.succeed(dispatch)
+    after = await world.dispatch(run_id)
+    await world.first.grant(after)
+    await world.first.succeed(after)
+    await world.first.retry(run_id, "left")
+
+    found = {each.path: each for each in (await explain(world.first, run_id)).reasons}
+
+    assert [(edge.from_node) for edge in found["both"].branches] == ["left"]
+    assert [(edge.from_node) for edge in found["after"].branches] == ["both"]
+
+
+async def test_a_retry_is_told_with_the_error_and_the_time(world: World) -> None:
+    await world.first.deploy(TWO)
+    run_id = await world.first.start("two")
+    dispatch = await world.dispatch(run_id)
+    await world.first.grant(dispatch)
+    await world.first.fail(dispatch, type="Flaky", message="no answer")
+
+    found = await reason(world.first, run_id)
+
+    assert (kind(found), found.error.type, found.error.message) == ("RETRY", "Flaky", "no answer")
+    assert found.until == (await world.first.task(run_id, "first")).due_at
+
+
+async def test_a_run_that_is_being_stopped_names_whom_it_waits_for_and_for_how_long(world: World) -> None:
+    await world.first.deploy(ONE)
+    run_id = await world.first.start("one")
+    await world.first.grant(await world.dispatch(run_id), owner="deaf")
+    await world.first.cancel(run_id, grace={"seconds": 600})
+
+    whole = await explain(world.first, run_id)
+    (found,) = whole.reasons
+
+    assert (kind(found), found.owner) == ("STOPPING", "deaf")
+    due_at = await world.one("SELECT due_at FROM timers WHERE kind = 'cancel_grace' AND run_id = $1", UUID(run_id))
+    assert found.until.ToMicroseconds() == int(due_at.timestamp() * 1_000_000 + 0.5)
+    assert "being stopped (cancelled)" in whole.message
+
+
+async def test_a_run_that_failed_names_the_node_and_its_error(world: World) -> None:
+    await world.first.deploy(TWO)
+    run_id = await world.first.start("two", {"a": 1})
+    dispatch = await world.dispatch(run_id)
+    await world.first.grant(dispatch, owner="w3")
+    await world.first.fail(dispatch, owner="w3", type="Broken", message="it broke", final=True, details=b'{"a": 1}')
+
+    whole = await explain(world.first, run_id)
+    (found,) = whole.reasons
+
+    assert whole.message == "The run has failed: first: Broken: it broke."
+    assert (kind(found), found.path, found.owner, found.attempt) == ("FAILED", "first", "w3", 1)
+    assert (found.error.failure_class, json.loads(found.error.details)) == ("exec_failed", {"a": 1})
+    assert whole.run.state == runs_pb2.RUN_STATE_FAILED
+    assert not whole.run.input
+
+
+async def test_a_run_that_succeeded_has_nothing_to_explain(world: World) -> None:
+    await world.first.deploy(ONE)
+    run_id = await world.first.start("one")
+    dispatch = await world.dispatch(run_id)
+    await world.first.grant(dispatch)
+    await world.first.succeed(dispatch)
+
+    whole = await explain(world.first, run_id)
+
+    assert (whole.message, len(whole.reasons), whole.left_out) == ("The run has succeeded.", 0, 0)
+
+
+async def test_of_many_open_tasks_some_are_told_and_the_rest_counted(world: World) -> None:
+    nodes = "".join(f"  n{number}: {{type: call, handler: h}}\n" for number in range(205))
+    await world.first.deploy(f"workflow: wide\nnodes:\n{nodes}")
+    run_id = await world.first.start("wide")
+
+    whole = await explain(world.first, run_id)
+
+    assert (len(whole.reasons), whole.left_out) == (200, 5)
+
+
+async def test_a_run_of_another_namespace_is_not_found(world: World) -> None:
+    await world.first.deploy(ONE)
+    run_id = await world.first.start("one")
+
+    for request in (runs_pb2.ExplainRequest(run_id="nonsense"), runs_pb2.ExplainRequest(run_id=run_id, namespace="x")):
+        refused = await refusal_of(world.first.runs.Explain(request))
+        assert (refused.code, refused.reason) == (grpc.StatusCode.NOT_FOUND, "RUN_NOT_FOUND")
+
+
+async def test_after_the_grace_the_run_says_which_attempts_it_closed(world: World) -> None:
+    await world.first.deploy(ONE)
+    run_id = await world.first.start("one")
+    await world.first.grant(await world.dispatch(run_id), owner="deaf")
+    await world.first.cancel(run_id, reason="enough", grace={"seconds": 5})
+    assert await world.first.fire(await world.let_timers_come_due(run_id)) == ["FIRED"]
+
+    whole = await explain(world.first, run_id)
+    (found,) = whole.reasons
+
+    assert whole.message == (
+        "The run was cancelled: cancelled by request: enough; 1 attempt(s) did not end in time and were closed:"
+        " what they did is unknown."
+    )
+    assert (kind(found), found.path, found.owner) == ("CLOSED", "work", "deaf")
+    assert list(whole.run.error.paths) == ["work"]
+    assert (await world.first.task(run_id, "work")).cause == "unknown"
+
+
+async def test_get_tells_a_failure_that_a_join_could_do_without(world: World) -> None:
+    await world.first.deploy(FORKED.replace("[fast, both], [slow, both], ", "").replace("  both: {type: join}\n", ""))
+    run_id = await world.first.start("forked")
+    dispatches = {dispatch.path: dispatch for dispatch in await world.dispatches(run_id)}
+    for path in ("slow", "fast"):
+        await world.first.grant(dispatches[path])
+    await world.first.fail(dispatches["slow"], final=True)
+    await world.first.succeed(dispatches["fast"])
+
+    assert (await world.first.task(run_id, "slow")).disposition == "tolerated"
+    assert (await world.first.task(run_id, "fast")).disposition == ""
+    assert await world.first.state(run_id) == "SUCCEEDED"
