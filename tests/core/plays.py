@@ -10,7 +10,7 @@ import pytest
 from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.plan import FailureClass
-from headway.coordinator.core.refusals import NodeNotReached, NothingToRetry, RunClosed
+from headway.coordinator.core.refusals import NodeNotReached, NodeUndoes, NothingToRetry, RunClosed
 from tests.core.generated import ERRORS, OUTPUTS, SIGNALS, Choices
 from tests.core.simulator import World
 
@@ -173,7 +173,7 @@ class Player:
 
     def cancel(self) -> None:
         with pytest.raises(RunClosed) if self.world.run.is_final else nullcontext():
-            self.world.cancel(grace_ms=self.chance.of((0, 500)))
+            self.world.cancel(grace_ms=self.chance.of((0, 500)), compensate=self.chance.of((True, True, False)))
 
     def retry(self) -> bool:
         """Retry the finished run, dry at first. False: refused."""
@@ -183,7 +183,7 @@ class Player:
             chosen = tuple({chance.of(sorted(world.db.tasks)) for _ in range(chance.whole(1, 2))})
         try:
             foreseen = world.dry_run(*chosen)
-        except (NothingToRetry, NodeNotReached):
+        except (NothingToRetry, NodeNotReached, NodeUndoes):
             return False
         before = {path: (row.state, row.attempt, row.generation) for path, row in world.db.tasks.items()}
         opened = world.retry(*chosen, render_inputs=self._seldom())

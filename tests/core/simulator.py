@@ -185,9 +185,12 @@ class World:
         """Send a signal. Raises RunClosed."""
         self._submit(SignalReceived(at=self._event_time(), chance=self.chance, name=name, payload=Document.of(payload)))
 
-    def cancel(self, *, grace_ms: int = 30_000) -> None:
+    def cancel(self, *, grace_ms: int = 30_000, compensate: bool = True) -> None:
         """Cancel the run. Raises RunClosed."""
-        self._submit(RunCancelled(at=self._event_time(), chance=self.chance, reason="", grace_ms=grace_ms))
+        at = self._event_time()
+        self._submit(
+            RunCancelled(at=at, chance=self.chance, reason="", grace_ms=grace_ms, compensate=compensate)
+        )
 
     def retry(self, *chosen: str, render_inputs: bool = False) -> do.ReopenRun:
         """Retry the finished run. Raises Refusal."""

@@ -35,10 +35,10 @@ class StartRun(Order, frozen=True, gc=False, tag=2):
 
 
 class MarkRun(Order, frozen=True, gc=False, tag=3):
-    """Raise a flag of a running run, or set the finish node that ran."""
+    """Raise a flag of a running run, or set the finish node that ran, or how it ends (`ending`)."""
 
-    flag: str  # "cancelling" | "failing" | "expired" | "finish_path"
-    path: str | None = None
+    flag: str  # "cancelling" | "failing" | "expired" | "finish_path" | "ending"
+    path: str | None = None  # of the last two, their value
 
 
 class SetVariables(Order, frozen=True, gc=False, tag=4):
@@ -231,6 +231,13 @@ class TakeSignal(Order, frozen=True, gc=False, tag=26):
     name: str
 
 
+class SetGeneration(Order, frozen=True, gc=False, tag=27):
+    """Set the generation of a pending task's idempotency key. Of a task that undoes another: the attempt it undoes."""
+
+    path: str
+    generation: int
+
+
 Action: TypeAlias = (
     CreateRun
     | StartRun
@@ -258,4 +265,5 @@ Action: TypeAlias = (
     | EraseTokens
     | BufferSignal
     | TakeSignal
+    | SetGeneration
 )

@@ -11,12 +11,13 @@ class Graph:
     Attributes:
         slot: by edge index, its place among the incoming edges of its target.
         gathers: nodes with several incoming edges: their tokens are kept in rows.
+        undone_by: by node, the node that undoes it, in the order in which they come to run; `undoes`: the other way round.
         waits: by signal name, the nodes that wait for it.
         tolerant: nodes whose failure, when no failure edge takes it, only counts once a join any or need can no longer
             fire: every way on from them ends in such a join.
     """
 
-    __slots__ = ("gathers", "incoming", "outgoing", "plan", "slot", "starts", "tolerant", "waits")
+    __slots__ = ("gathers", "incoming", "outgoing", "plan", "slot", "starts", "tolerant", "undoes", "undone_by", "waits")
 
     def __init__(self, plan: Plan) -> None:
         """Index the plan."""
@@ -29,7 +30,9 @@ class Graph:
             node: tuple(edges[index] for index in plan.incoming.get(node, ())) for node in plan.nodes
         }
         self.slot = {edge.index: slot for into in self.incoming.values() for slot, edge in enumerate(into)}
-        self.starts = tuple(node for node in plan.nodes if not self.incoming[node])
+        undone_by = {node.id: node.compensate for node in plan.nodes.values() if node.compensate is not None}
+        self.undoes: Mapping[str, str] = {undo: owner for owner, undo in undone_by.items()}
+        self.starts = tuple(node for node in plan.nodes if not self.incoming[node] and node not in self.undoes)
         self.gathers = frozenset(node for node, into in self.incoming.items() if len(into) > 1)
         waits: dict[str, list[str]] = {}
         for node in plan.nodes.values():
@@ -37,6 +40,9 @@ class Graph:
                 waits.setdefault(node.event, []).append(node.id)
         self.waits: Mapping[str, tuple[str, ...]] = {name: tuple(ids) for name, ids in waits.items()}
         self.tolerant = self._find_tolerant()
+        self.undone_by: Mapping[str, str] = (
+            {path: undone_by[path] for path in self._in_order() if path in undone_by} if undone_by else {}
+        )
 
     def node(self, path: str) -> Node:
         """The node behind a task's path."""

@@ -197,6 +197,7 @@ class Node:
         handler: call: as written; http: "headway.http"; python: "headway.python".
         lease_ms: how long a lease of it lasts.
         optional: its failure never makes the run fail.
+        compensate: the node that undoes it when the run fails or is cancelled.
         cases, default_edge: switch. No default edge: no case holds, nothing is live.
         need: join: live tokens it needs; None: "all" (one live token, once every edge has one).
         values: set: variable name to value.
@@ -215,6 +216,7 @@ class Node:
     retry: RetryPolicy = RetryPolicy()
     timeouts: TimeOuts = TimeOuts()
     optional: bool = False
+    compensate: str | None = None
     cases: tuple[Case, ...] = ()
     default_edge: int | None = None
     need: int | None = None

@@ -78,7 +78,7 @@ class Projector:
 
     def _mark_run(self, action: do.MarkRun) -> None:
         run = self.draft.write_run()
-        setattr(run, action.flag, action.path if action.flag == "finish_path" else True)
+        setattr(run, action.flag, True if action.path is None else action.path)
 
     def _set_variables(self, action: do.SetVariables) -> None:
         run = self.draft.write_run()
@@ -100,7 +100,7 @@ class Projector:
         run.state = RunState.RUNNING
         run.epoch += 1
         run.cancelling = run.failing = run.expired = False
-        run.finish_path = run.error = run.output_path = run.output_attempt = run.finished_at = None
+        run.finish_path = run.ending = run.error = run.output_path = run.output_attempt = run.finished_at = None
 
     # --- tasks
 
@@ -139,6 +139,9 @@ class Projector:
     def _set_input(self, action: do.SetInput) -> None:
         row = self.draft.write_task(action.path)
         row.input, row.generation = action.input, action.generation
+
+    def _set_generation(self, action: do.SetGeneration) -> None:
+        self.draft.write_task(action.path).generation = action.generation
 
     def _dispatch_task(self, action: do.DispatchTask) -> None:
         row = self.draft.write_task(action.path)
@@ -332,4 +335,5 @@ _CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
     do.EraseTokens: Projector._erase_tokens,
     do.BufferSignal: Projector._buffer_signal,
     do.TakeSignal: Projector._take_signal,
+    do.SetGeneration: Projector._set_generation,
 }

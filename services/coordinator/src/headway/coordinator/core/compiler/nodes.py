@@ -178,6 +178,7 @@ def _worker(reading: Reading, entries: Entries, draft: NodeDraft, handler: str, 
     default_queue = language.NODES[draft.node.type].default_queue
     queue = _named(reading, entries, "queue", _QUEUE, "small letters, digits and _ . -, at most 63")
     lease_ms = entries.duration("lease")
+    undo = read_target(entries, "compensate") if "compensate" in entries else None
     node = replace(
         draft.node,
         handler=handler,
@@ -187,6 +188,7 @@ def _worker(reading: Reading, entries: Entries, draft: NodeDraft, handler: str, 
         retry=read_retry(reading, entries),
         timeouts=read_timeouts(reading, entries),
         optional=entries.boolean("optional") or False,
+        compensate=None if undo is None else undo.node,
     )
     return replace(draft, node=node)
 

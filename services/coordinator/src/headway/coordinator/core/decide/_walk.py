@@ -290,6 +290,13 @@ class Walk:
             due_at = self.at + timedelta(milliseconds=deadline_ms)
             self.emit(do.ScheduleTimer(path="", kind="run_deadline", attempt=0, due_at=due_at))
 
+    def cancel_run_timers(self) -> None:
+        """Delete what could still stop the run."""
+        if self.graph.plan.deadline_ms is not None:
+            self.emit(do.CancelTimer(path="", kind="run_deadline", attempt=0))
+        if self.run.is_stopping:
+            self.emit(do.CancelTimer(path="", kind="cancel_grace", attempt=0))
+
     def _fail_run(self) -> None:
         if self.graph.plan.on_failure is OnFailure.STOP and not self.run.failing:
             self.emit(do.MarkRun(flag="failing"))
@@ -313,7 +320,11 @@ class Walk:
         return sorted(rows, key=lambda row: row.path)
 
     def is_cleanup(self, path: str) -> bool:
-        """True for a task that an always edge started: it starts, and is tried again, in a run that fails, too."""
+        """True for a task that an always edge started, or that undoes another: it starts, and is tried again, in a run
+        that fails, too.
+        """
+        if path in self.graph.undoes:
+            return True
         into = self.graph.incoming[path]
         if not any(edge.on is EdgeKind.ALWAYS for edge in into):
             return False
