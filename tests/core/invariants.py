@@ -192,7 +192,9 @@ def check_what_is_undone(world: World) -> None:
         if (row := tasks.get(owner)) is not None
         and (row.state is TaskState.SUCCEEDED or (row.state is TaskState.CANCELLED and row.cause == "unknown"))
     ]
-    undone = [row for row in effects if (undo := tasks.get(graph.undone_by[row.path])) and undo.generation == row.attempt]
+    undone = [
+        row for row in effects if (undo := tasks.get(graph.undone_by[row.path])) and undo.generation == row.attempt
+    ]
     if run.state is RunState.SUCCEEDED:
         assert undone == []
         return
@@ -204,7 +206,9 @@ def check_what_is_undone(world: World) -> None:
             mine, others = tasks[graph.undone_by[row.path]], tasks[graph.undone_by[other.path]]
             if row.finished_at and other.finished_at and row.finished_at > other.finished_at:
                 assert mine.finished_at is not None
-                assert others.ready_at is None or mine.finished_at <= others.ready_at, f"{mine.path} after {others.path}"
+                assert others.ready_at is None or mine.finished_at <= others.ready_at, (
+                    f"{mine.path} after {others.path}"
+                )
 
 
 def was_stopped(world: World) -> bool:

@@ -188,9 +188,7 @@ class World:
     def cancel(self, *, grace_ms: int = 30_000, compensate: bool = True) -> None:
         """Cancel the run. Raises RunClosed."""
         at = self._event_time()
-        self._submit(
-            RunCancelled(at=at, chance=self.chance, reason="", grace_ms=grace_ms, compensate=compensate)
-        )
+        self._submit(RunCancelled(at=at, chance=self.chance, reason="", grace_ms=grace_ms, compensate=compensate))
 
     def retry(self, *chosen: str, render_inputs: bool = False) -> do.ReopenRun:
         """Retry the finished run. Raises Refusal."""

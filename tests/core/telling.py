@@ -118,5 +118,7 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
             return f"take back the tokens of edges {', '.join(map(str, action.slots))} into {action.path}"
         case do.BufferSignal():
             return f"keep the signal {action.name}"
+        case do.SetGeneration():
+            return f"{action.path} undoes what attempt {action.generation} did"
         case do.TakeSignal():
             return f"{action.path} takes signal {action.seq}"

@@ -79,6 +79,7 @@ class Run:
         run_id: Opaque.
         epoch: Grows when the run is reopened; from 1.
         cancelling: True while a cancel is under way.
+        compensating: True while all is over but for what undoes it.
         last_seq: Sequence number of the latest event.
         key: Idempotency key it was started with; None: none.
         input: Known only from `Client.get`; None elsewhere.
@@ -92,6 +93,7 @@ class Run:
     state: RunState
     epoch: int
     cancelling: bool
+    compensating: bool = False
     created_at: datetime | None
     finished_at: datetime | None
     error: RunError | None
@@ -161,6 +163,7 @@ class Task:
         output: None: none, or larger than a `get` carries.
         handled: True when a failure edge took the failure.
         waits_for: The signal that a waiting task waits for; empty: none.
+        undoes: Path of the task that it undoes; empty: none.
     """
 
     task_id: str
@@ -185,6 +188,7 @@ class Task:
     output: Json
     handled: bool
     waits_for: str
+    undoes: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,25 @@ class Graph:
     Attributes:
         slot: by edge index, its place among the incoming edges of its target.
         gathers: nodes with several incoming edges: their tokens are kept in rows.
-        undone_by: by node, the node that undoes it, in the order in which they come to run; `undoes`: the other way round.
+        undone_by: by node, the node that undoes it, in the order in which they come to run.
+        undoes: the other way round.
         waits: by signal name, the nodes that wait for it.
         tolerant: nodes whose failure, when no failure edge takes it, only counts once a join any or need can no longer
             fire: every way on from them ends in such a join.
     """
 
-    __slots__ = ("gathers", "incoming", "outgoing", "plan", "slot", "starts", "tolerant", "undoes", "undone_by", "waits")
+    __slots__ = (
+        "gathers",
+        "incoming",
+        "outgoing",
+        "plan",
+        "slot",
+        "starts",
+        "tolerant",
+        "undoes",
+        "undone_by",
+        "waits",
+    )
 
     def __init__(self, plan: Plan) -> None:
         """Index the plan."""

@@ -15,6 +15,7 @@ from headway.coordinator.core.compiler import Fault
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.records import readable
 from headway.coordinator.core.refusals import InvalidArgument, InvalidPageToken
+from headway.coordinator.core.rows import COMPENSATING
 from headway.coordinator.engine.starting import Started
 from headway.coordinator.ids import run_id_text, task_id
 from headway.coordinator.store.reading import RunView
@@ -102,6 +103,7 @@ def run(record: Any) -> pb.Run:
         error=None if error is None else _run_error(error),
         last_seq=record["seq"],
         key=record["key"],
+        compensating=record["ending"] == COMPENSATING and not is_final(record["state"]),
     )
 
 
@@ -177,6 +179,7 @@ def _task(run_id: UUID, record: Any, graph: Graph, attempts: list[pb.Attempt], r
         output=record["output"] if room.takes(len(record["output"] or b"")) else None,
         handled=record["disposition"] == "handled",
         waits_for=node.event if record["state"] == "waiting" else "",
+        undoes=graph.undoes.get(record["path"], ""),
     )
 
 

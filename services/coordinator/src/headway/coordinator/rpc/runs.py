@@ -144,6 +144,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
                 request_id=request_id_of(request.request_id),
                 reason=request.reason.replace("\x00", "\ufffd")[:1_000],
                 grace_ms=int(grace / timedelta(milliseconds=1)),
+                compensate=not request.no_compensation,
             )
         )
         return pb.CancelResponse(state=messages.STATES[answer["state"]])

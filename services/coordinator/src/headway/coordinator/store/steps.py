@@ -27,11 +27,11 @@ Rows: TypeAlias = Sequence[Row]
 MILLISECOND = timedelta(milliseconds=1)
 
 _NEW_RUN = attrgetter(
-    "state", "epoch", "vars", "cancelling", "failing", "expired", "finish_path", "unhandled_tasks", "error",
+    "state", "epoch", "vars", "cancelling", "failing", "expired", "finish_path", "ending", "unhandled_tasks", "error",
     "output_path", "output_attempt", "finished_at",
 )  # fmt: skip
-_AS_NEW = (RunState.RUNNING, 1, {}, False, False, False, None, 0, None, None, None, None)
-_RUN_KEPT = attrgetter("epoch", "vars", "cancelling", "failing", "expired", "unhandled_tasks", "error")
+_AS_NEW = (RunState.RUNNING, 1, {}, False, False, False, None, None, 0, None, None, None, None)
+_RUN_KEPT = attrgetter("epoch", "vars", "cancelling", "failing", "expired", "ending", "unhandled_tasks", "error")
 _TASK_KEPT = attrgetter(
     "attempt", "generation", "tries", "losses", "input", "failure_class", "error", "disposition", "handled_by", "cause",
     "ready_at", "started_at", "owner", "leased_at", "sweep_at",

@@ -3,15 +3,13 @@
 from collections.abc import Iterable, Mapping
 
 from headway.coordinator.core.compiler.edges import EdgeDraft
-from headway.coordinator.core.compiler.faults import Code, nearest
+from headway.coordinator.core.compiler.faults import Code, Remedy, nearest
 from headway.coordinator.core.compiler.fields import Reading
 from headway.coordinator.core.compiler.nodes import NodeDraft
 from headway.coordinator.core.plan import WORKER_NODES, Edge
 
 
-def check_compensation(
-    reading: Reading, drafts: Mapping[str, NodeDraft], edges: Iterable[EdgeDraft]
-) -> dict[str, str]:
+def check_compensation(reading: Reading, drafts: Mapping[str, NodeDraft], edges: Iterable[EdgeDraft]) -> dict[str, str]:
     """Returns, by node, the sound node that undoes it."""
     undone_by: dict[str, str] = {}
     undoes: dict[str, str] = {}
@@ -42,7 +40,7 @@ def edges_for_checking(undone_by: Mapping[str, str], first: int) -> list[Edge]:
 
 def _complaint(
     name: str, undo: str, drafts: Mapping[str, NodeDraft], undoes: Mapping[str, str]
-) -> tuple[Code, str, str] | None:
+) -> tuple[Code, str, Remedy] | None:
     if undo not in drafts:
         return Code.UNKNOWN_NODE, f"there is no node {undo}", nearest(undo, drafts)
     node = drafts[undo].node

@@ -167,9 +167,7 @@ def _check_joins(reading: Reading, drafts: dict[str, NodeDraft], nodes: dict[str
             reading.faults.add(drafts[name].place, Code.JOIN_OF_ONE, message, "a node waits without it", warning=True)
 
 
-def _warn_of_isolated(
-    reading: Reading, drafts: dict[str, NodeDraft], shape: Shape, undoing: frozenset[str]
-) -> None:
+def _warn_of_isolated(reading: Reading, drafts: dict[str, NodeDraft], shape: Shape, undoing: frozenset[str]) -> None:
     if reading.faults.fatal() or not shape.edges:  # edges that were refused would be missed here
         return
     for name, draft in drafts.items():

@@ -320,9 +320,7 @@ class Walk:
         return sorted(rows, key=lambda row: row.path)
 
     def is_cleanup(self, path: str) -> bool:
-        """True for a task that an always edge started, or that undoes another: it starts, and is tried again, in a run
-        that fails, too.
-        """
+        """True for a task that is to run in a run that fails, too: an always edge started it, or it undoes another."""
         if path in self.graph.undoes:
             return True
         into = self.graph.incoming[path]

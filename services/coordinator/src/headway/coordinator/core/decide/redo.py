@@ -125,8 +125,9 @@ def _doubtful(walk: Walk, path: str, redone: frozenset[str]) -> list[Edge]:
 
 
 def _excuse(walk: Walk, plan: RedoPlan) -> None:
-    """Failures that counted because a join could not fire, which now can again, are tolerated until it cannot; those of
-    nodes that were to undo what is done anew count no more.
+    """Failures that counted because a join could not fire, which now can again, are tolerated until it cannot.
+
+    Those of nodes that were to undo what is done anew count no more.
     """
     for path in walk.graph.undoes:
         row = walk.draft.task(path)
