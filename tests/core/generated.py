@@ -103,6 +103,7 @@ def workflow(choices: Choices, *, simple: bool = False, most_nodes: int = MOST_N
         incoming = [each.source for each in edges if each.target == name]
         nodes.append(_node(choices, name, type_, incoming, simple=simple))
     nodes, edges = _number_cases(choices, nodes, edges)
+    nodes = [undone for node in nodes for undone in _with_undo(choices, node)]
     deadline = None if simple else choices.of((None, None, None, 4_000))
     on_failure = OnFailure.DRAIN if simple else choices.of(tuple(OnFailure))
     return Graph(plan(nodes, edges, deadline_ms=deadline, on_failure=on_failure))
@@ -179,6 +180,22 @@ def _worker_node(choices: Choices, node: Node, incoming: list[str], *, simple: b
         retry=RetryPolicy(max_attempts=choices.whole(1, 3), initial_ms=100, max_losses=choices.whole(0, 2)),
         timeouts=TimeOuts() if simple else timeouts,
     )
+
+
+def _with_undo(choices: Choices, node: Node) -> list[Node]:
+    """A node, and now and then one that undoes it."""
+    if node.type not in WORKER_NODES or choices.of((True, True, False)):
+        return [node]
+    undo = Node(
+        id=f"undo_{node.id}",
+        type=NodeType.CALL,
+        handler="undo.it",
+        queue="default",
+        input=choices.of((None, computed(f"nodes.{node.id}.state"), reference("input.nothing"))),
+        lease_ms=1_000,
+        retry=RetryPolicy(max_attempts=choices.whole(1, 2), initial_ms=100, max_losses=1),
+    )
+    return [replace(node, compensate=undo.id), undo]
 
 
 def _inputs(incoming: list[str]) -> list[Template | None]:

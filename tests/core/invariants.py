@@ -207,6 +207,36 @@ def check_always_edges_were_followed(world: World) -> None:
             assert world.task(edge.target).state in (TaskState.SUCCEEDED, TaskState.FAILED), edge.target
 
 
+def check_what_is_undone(world: World) -> None:
+    """A run that did not succeed has undone, or tried to, all that took effect, what completed last first; one that
+    succeeded has undone nothing of what stands.
+    """
+    run, graph, tasks = world.run, world.graph, world.db.tasks
+    effects = [
+        row
+        for owner in graph.undone_by
+        if (row := tasks.get(owner)) is not None
+        and (row.state is TaskState.SUCCEEDED or (row.state is TaskState.CANCELLED and row.cause == "unknown"))
+    ]
+    undone = [
+        row for row in effects if (undo := tasks.get(graph.undone_by[row.path])) and undo.generation == row.attempt
+    ]
+    if run.state is RunState.SUCCEEDED:
+        assert undone == []
+        return
+    if run.ending != "uncompensated":
+        assert undone == effects
+        assert (run.ending == "compensating") == bool(effects)
+    for row in undone:
+        for other in undone:
+            mine, others = tasks[graph.undone_by[row.path]], tasks[graph.undone_by[other.path]]
+            if row.finished_at and other.finished_at and row.finished_at > other.finished_at:
+                assert mine.finished_at is not None
+                assert others.ready_at is None or mine.finished_at <= others.ready_at, (
+                    f"{mine.path} after {others.path}"
+                )
+
+
 def was_stopped(world: World) -> bool:
     """Something cut the run short since it was started or reopened."""
     run = world.run

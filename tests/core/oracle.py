@@ -57,6 +57,8 @@ def tell(graph: Graph, tasks: Mapping[str, TaskRow]) -> Told:
     """Work it out from how each task ended; nodes stand in an order that all edges follow."""
     told = Told()
     for node in graph.plan.nodes.values():
+        if node.id in graph.undoes:
+            continue
         into = [_seen_by(graph, told, graph.plan.edges[index]) for index in graph.plan.incoming[node.id]]
         fate = _fate(node, into, told, tasks.get(node.id))
         outgoing = [graph.plan.edges[index] for index in graph.plan.outgoing[node.id]]
@@ -185,7 +187,8 @@ def check_against_the_rules(world: World) -> None:
     """A run that ended without being cut short is as the rules say."""
     graph, tasks = world.graph, world.db.tasks
     told = tell(graph, tasks)
-    ran = {path for path, row in tasks.items() if row.state in (TaskState.SUCCEEDED, TaskState.FAILED)}
+    ended = (TaskState.SUCCEEDED, TaskState.FAILED)
+    ran = {path for path, row in tasks.items() if row.state in ended and path not in graph.undoes}
     assert ran == told.ran
     for path in graph.gathers:
         row = world.db.tokens[path]

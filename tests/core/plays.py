@@ -14,6 +14,7 @@ from headway.coordinator.core.refusals import (
     InvalidArgument,
     NodeNotReached,
     NodeNotSkippable,
+    NodeUndoes,
     NothingToRetry,
     RunClosed,
 )
@@ -184,7 +185,7 @@ class Player:
 
     def cancel(self) -> None:
         with pytest.raises(RunClosed) if self.world.run.is_final else nullcontext():
-            self.world.cancel(grace_ms=self.chance.of((0, 500)))
+            self.world.cancel(grace_ms=self.chance.of((0, 500)), compensate=self.chance.of((True, True, False)))
 
     def pause(self) -> None:
         run = self.world.run
@@ -233,7 +234,7 @@ class Player:
             chosen = tuple({chance.of(sorted(world.db.tasks)) for _ in range(chance.whole(1, 2))})
         try:
             foreseen = world.dry_run(*chosen)
-        except (NothingToRetry, NodeNotReached):
+        except (NothingToRetry, NodeNotReached, NodeUndoes):
             return False
         before = {path: (row.state, row.attempt, row.generation) for path, row in world.db.tasks.items()}
         opened = world.retry(*chosen, render_inputs=self._seldom())

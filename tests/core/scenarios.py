@@ -21,11 +21,12 @@ def look_at_the_end(world: World) -> None:
     """What holds for every run that has ended."""
     assert world.run.is_final
     check_the_outcome(world)
+    invariants.check_what_is_undone(world)
     invariants.check_replay(world)
     if not invariants.was_stopped(world):
         invariants.check_every_edge_has_its_token(world)
         check_against_the_rules(world)
-    elif not world.run.is_stopping:
+    elif not (world.run.cancelling or world.run.expired or world.run.finish_path):
         invariants.check_always_edges_were_followed(world)
 
 

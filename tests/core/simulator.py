@@ -195,9 +195,10 @@ class World:
             )
         )
 
-    def cancel(self, *, grace_ms: int = 30_000, reason: str = "") -> None:
+    def cancel(self, *, grace_ms: int = 30_000, reason: str = "", compensate: bool = True) -> None:
         """Cancel the run. Raises RunClosed."""
-        self._submit(RunCancelled(at=self._event_time(), chance=self.chance, reason=reason, grace_ms=grace_ms))
+        at = self._event_time()
+        self._submit(RunCancelled(at=at, chance=self.chance, reason=reason, grace_ms=grace_ms, compensate=compensate))
 
     def pause(self, *, stop_clock: bool = False, reason: str = "") -> None:
         """Pause the run, which is neither paused nor stopping nor over."""

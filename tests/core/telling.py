@@ -138,5 +138,7 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
             return f"stop the time-out {action.kind} of {action.path or 'the run'}: {action.left_ms / 1000:g}s are left"
         case do.PostponeTask():
             return f"{action.path} now waits until {(action.due_at - EPOCH).total_seconds():g}s"
+        case do.SetGeneration():
+            return f"{action.path} undoes what attempt {action.generation} did"
         case do.TakeSignal():
             return f"{action.path} takes signal {action.seq}"

@@ -15,6 +15,42 @@ TABLE = [
     ("an empty file", "", [(1, 1, "yaml_syntax")]),
     ("only a comment", "# nothing\n", [(1, 1, "yaml_syntax")]),
     ("a list", "- a\n", [(1, 1, "wrong_type")]),
+    # Compensation
+    (
+        "an undoing node that is not there",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, compensate: b}\n",
+        [(3, 43, "unknown_node")],
+    ),
+    (
+        "a node that undoes itself",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, compensate: a}\n",
+        [(3, 43, "contradiction")],
+    ),
+    (
+        "an undoing node that waits",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, compensate: b}\n  b: {type: wait, duration: 1s}\n",
+        [(3, 43, "contradiction")],
+    ),
+    (
+        "one node that undoes two",
+        f"workflow: w\nnodes:\n  a: {{type: call, handler: h, compensate: u}}\n  b: {{type: call, handler: h, compensate: u}}\n  u: {WORKER}\n",
+        [(4, 43, "contradiction")],
+    ),
+    (
+        "an undoing node that is undone",
+        f"workflow: w\nnodes:\n  a: {{type: call, handler: h, compensate: u}}\n  u: {{type: call, handler: h, compensate: v}}\n  v: {WORKER}\n",
+        [(3, 43, "contradiction")],
+    ),
+    (
+        "an edge to an undoing node",
+        f"workflow: w\nnodes:\n  a: {{type: call, handler: h, compensate: u}}\n  u: {WORKER}\nedges: [[a, u]]\n",
+        [(5, 13, "edge_not_allowed")],
+    ),
+    (
+        "an undoing node that reads what may not have run",
+        f'workflow: w\nnodes:\n  a: {{type: call, handler: h, compensate: u}}\n  b: {WORKER}\n  u: {{type: call, handler: h, input: "${{nodes.b.output}}"}}\n',
+        [(5, 41, "not_an_ancestor")],
+    ),
     ("a control character", "workflow: \x01", [(1, 11, "yaml_syntax")]),
     ("an escape beyond Unicode", 'workflow: "\\U00110000"', [(1, 1, "yaml_syntax")]),
     ("a tab", "workflow: w\nnodes:\n\ta: b\n", [(3, 1, "yaml_syntax")]),

@@ -76,6 +76,30 @@ def a_cancel_that_one_holder_hears_and_the_other_does_not() -> World:
     return world
 
 
+def a_cancel_while_a_failed_trip_is_undone() -> World:
+    world = begin("""
+        workflow: trip
+        nodes:
+          hotel: {type: call, handler: hotel.book, compensate: no_hotel}
+          car: {type: call, handler: car.book, compensate: no_car}
+          flight: {type: call, handler: flight.book}
+          no_hotel: {type: call, handler: hotel.cancel, input: "${nodes.hotel.output}"}
+          no_car: {type: call, handler: car.cancel, input: "${nodes.car.output}", retry: {max_attempts: 2, jitter: 0}}
+        edges: [[hotel, car, flight]]
+    """)
+    world.run_task("hotel", "H")
+    world.advance(seconds=1)
+    world.run_task("car", "C")
+    world.fail_task("flight", "Full")
+    world.lease("no_car")
+    world.cancel()
+    world.fail("no_car", "Unreachable")
+    world.fire(world.next_timer())
+    world.run_task("no_car")
+    world.run_task("no_hotel")
+    return world
+
+
 def a_join_that_fires_at_the_first_branch_and_hears_of_the_others_later() -> World:
     world = begin("""
         workflow: race
@@ -210,6 +234,7 @@ STORIES: list[Callable[[], World]] = [
     an_order_that_is_tried_again_and_then_handled_by_its_failure_edge,
     a_worker_that_was_taken_for_dead_reports_after_its_lease_was_reaped,
     a_cancel_that_one_holder_hears_and_the_other_does_not,
+    a_cancel_while_a_failed_trip_is_undone,
     a_join_that_fires_at_the_first_branch_and_hears_of_the_others_later,
     a_signal_that_comes_before_anybody_waits_for_it,
     a_retry_from_a_node_beside_a_branch_that_had_finished,

@@ -107,7 +107,9 @@ def run_row(run: Run, now: datetime) -> Row:
 def run_state_text(run: Run) -> Text:
     """The run's state, with the flag that explains it."""
     text = state_text(run.state)
-    if run.cancelling and not run.state.is_final:
+    if run.compensating:
+        text.append(" (compensating)", style=STYLES["cancelled"])
+    elif run.cancelling and not run.state.is_final:
         text.append(" (cancelling)", style=STYLES["cancelled"])
     if run.paused_at is not None:
         text.append(" (paused)", style=STYLES["waiting"])
@@ -121,6 +123,8 @@ def task_row(task: Task, now: datetime) -> Row:
         state.append(f" ({visible(task.disposition)})", style="dim")
     if task.cause:
         state.append(f" ({visible(task.cause)})", style="dim")
+    if task.undoes:
+        state.append(f" (undoes {task.undoes})", style="dim")
     losses = f" (+{task.losses} lost)" if task.losses else ""
     return (
         task.path,

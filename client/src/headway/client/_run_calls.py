@@ -237,6 +237,7 @@ class RunCalls:
         reason: str = "",
         *,
         grace: timedelta | None = None,
+        compensate: bool = True,
         request_id: str | None = None,
     ) -> RunState:
         """Ask the run to stop. Returns CANCELLED when nothing was running, else RUNNING.
@@ -245,6 +246,7 @@ class RunCalls:
             run_id: The run.
             reason: For people; kept in the history.
             grace: How long handlers have to end; None: the server's choice (60 s).
+            compensate: False: what completed is not undone; a compensation under way is broken off.
             request_id: UUID; None: a new one.
 
         Raises:
@@ -256,6 +258,7 @@ class RunCalls:
             run_id=run_id,
             reason=reason,
             request_id=request_id or new_request_id(),
+            no_compensation=not compensate,
         )
         if grace is not None:
             duration = duration_pb2.Duration()

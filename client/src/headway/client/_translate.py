@@ -92,6 +92,7 @@ def run(message: runs_pb2.Run) -> values.Run:
         state=run_state(message.state),
         epoch=message.epoch,
         cancelling=message.cancelling,
+        compensating=message.compensating,
         created_at=instant(message.created_at) if message.HasField("created_at") else None,
         finished_at=instant(message.finished_at) if message.HasField("finished_at") else None,
         error=run_error(message.error) if message.HasField("error") else None,
@@ -155,6 +156,7 @@ def task(message: runs_pb2.Task) -> values.Task:
         disposition=message.disposition,
         waits_for=message.waits_for,
         progress=progress(message.progress) if message.HasField("progress") else None,
+        undoes=message.undoes,
     )
 
 

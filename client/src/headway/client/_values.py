@@ -79,6 +79,7 @@ class Run:
         run_id: Opaque.
         epoch: Grows when the run is reopened; from 1.
         cancelling: True while a cancel is under way.
+        compensating: True while all is over but for what undoes it.
         last_seq: Sequence number of the latest event.
         key: Idempotency key it was started with; None: none.
         input: Known only from `Client.get`; None elsewhere.
@@ -96,6 +97,7 @@ class Run:
     state: RunState
     epoch: int
     cancelling: bool
+    compensating: bool = False
     created_at: datetime | None
     finished_at: datetime | None
     error: RunError | None
@@ -186,6 +188,7 @@ class Task:
             could do without it), "optional" (the node is) or "unhandled"; empty: it did not fail.
         waits_for: The signal that a waiting task waits for; empty: none.
         progress: What the handler of this attempt last told; None: nothing.
+        undoes: Path of the task that it undoes; empty: none.
     """
 
     task_id: str
@@ -211,6 +214,7 @@ class Task:
     disposition: str
     waits_for: str
     progress: TaskProgress | None = None
+    undoes: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,8 @@ class Signal(Command):
 class Cancel(Command):
     """Ask a run to stop. Its handlers are told at once, or at their next Renew; the run ends without those that go on.
 
-    Attempts that have not ended when the grace is over are closed as unknown: their work may have been done.
+    Attempts that have not ended when the grace is over are closed as unknown: their work may have been done. What
+    completed is undone by the nodes that `compensate` names, before the run ends.
     """
 
     name: ClassVar = ("cancel",)
@@ -63,18 +64,24 @@ class Cancel(Command):
     run_id: str
     reason: str
     grace: timedelta | None
+    no_compensation: bool
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        """Add why, and how long."""
+        """Add why, how long, and what becomes of what was done."""
         add_run(parser)
         parser.add_argument("--reason", default="", help="why; kept in the history")
         parser.add_argument("--grace", type=duration, metavar="DURATION", help="for handlers to end, such as 10s (60s)")
+        parser.add_argument(
+            "--no-compensation",
+            action="store_true",
+            help="undo nothing; break off what is being undone",
+        )
 
     async def run(self, session: Session) -> Exit:
         """Ask."""
         async with session.client() as client:
-            state = await client.cancel(self.run_id, self.reason, grace=self.grace)
+            state = await client.cancel(self.run_id, self.reason, grace=self.grace, compensate=not self.no_compensation)
         if not session.output.for_people:
             session.output.document({"run_id": self.run_id, "state": state})
         elif state is RunState.CANCELLED:

@@ -35,10 +35,10 @@ class StartRun(Order, frozen=True, gc=False, tag=2):
 
 
 class MarkRun(Order, frozen=True, gc=False, tag=3):
-    """Raise a flag of a running run, or set the finish node that ran."""
+    """Raise a flag of a running run, or set the finish node that ran, or how it ends (`ending`)."""
 
-    flag: str  # "cancelling" | "failing" | "expired" | "finish_path"
-    path: str | None = None
+    flag: str  # "cancelling" | "failing" | "expired" | "finish_path" | "ending"
+    path: str | None = None  # of the last two, their value
     reason: str = ""  # of "cancelling", for people
 
 
@@ -278,6 +278,13 @@ class ResetVariables(Order, frozen=True, gc=False, tag=32):
     values: dict[str, Any]
 
 
+class SetGeneration(Order, frozen=True, gc=False, tag=33):
+    """Set the generation of a pending task's idempotency key. Of a task that undoes another: the attempt it undoes."""
+
+    path: str
+    generation: int
+
+
 Action: TypeAlias = (
     CreateRun
     | StartRun
@@ -311,4 +318,5 @@ Action: TypeAlias = (
     | HoldTimer
     | PostponeTask
     | ResetVariables
+    | SetGeneration
 )

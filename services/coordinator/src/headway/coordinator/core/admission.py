@@ -171,7 +171,7 @@ def _in_state(state: TaskState) -> Callable[[TaskRow, int], bool]:
 
 _MAY_BE_SILENT = (TaskState.READY, TaskState.RUNNING)
 _RUN_TIMERS: Mapping[str, Callable[[RunRow], bool]] = {
-    "run_deadline": lambda run: not run.expired,
+    "run_deadline": lambda run: not (run.expired or run.is_compensating),
     "cancel_grace": lambda run: run.is_stopping,
 }
 _TASK_TIMERS: Mapping[str, Callable[[TaskRow, int], bool]] = {

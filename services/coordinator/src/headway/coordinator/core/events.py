@@ -116,10 +116,11 @@ class SignalReceived(Event, frozen=True):
 
 
 class RunCancelled(Event, frozen=True):
-    """Somebody cancelled the run."""
+    """Somebody cancelled the run. `compensate` False: what it did is left as it is."""
 
     reason: str
     grace_ms: int
+    compensate: bool = True
 
 
 class RunPaused(Event, frozen=True):

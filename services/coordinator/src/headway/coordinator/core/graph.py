@@ -11,13 +11,27 @@ class Graph:
     Attributes:
         slot: by edge index, its place among the incoming edges of its target.
         gathers: nodes with several incoming edges: their tokens are kept in rows.
+        undone_by: by node, the node that undoes it, in the order in which they come to run.
+        undoes: the other way round.
         waits: by signal name, the nodes that wait for it.
         has_computed_waits: some node waits for a signal whose name an expression yields.
         tolerant: nodes whose failure, when no failure edge takes it, only counts once a join any or need can no longer
             fire: every way on from them ends in such a join.
     """
 
-    __slots__ = ("gathers", "has_computed_waits", "incoming", "outgoing", "plan", "slot", "starts", "tolerant", "waits")
+    __slots__ = (
+        "gathers",
+        "has_computed_waits",
+        "incoming",
+        "outgoing",
+        "plan",
+        "slot",
+        "starts",
+        "tolerant",
+        "undoes",
+        "undone_by",
+        "waits",
+    )
 
     def __init__(self, plan: Plan) -> None:
         """Index the plan."""
@@ -30,7 +44,9 @@ class Graph:
             node: tuple(edges[index] for index in plan.incoming.get(node, ())) for node in plan.nodes
         }
         self.slot = {edge.index: slot for into in self.incoming.values() for slot, edge in enumerate(into)}
-        self.starts = tuple(node for node in plan.nodes if not self.incoming[node])
+        undone_by = {node.id: node.compensate for node in plan.nodes.values() if node.compensate is not None}
+        self.undoes: Mapping[str, str] = {undo: owner for owner, undo in undone_by.items()}
+        self.starts = tuple(node for node in plan.nodes if not self.incoming[node] and node not in self.undoes)
         self.gathers = frozenset(node for node, into in self.incoming.items() if len(into) > 1)
         waits: dict[str, list[str]] = {}
         for node in plan.nodes.values():
@@ -39,6 +55,9 @@ class Graph:
         self.waits: Mapping[str, tuple[str, ...]] = {name: tuple(ids) for name, ids in waits.items()}
         self.has_computed_waits = any(node.event_name is not None for node in plan.nodes.values())
         self.tolerant = self._find_tolerant()
+        self.undone_by: Mapping[str, str] = (
+            {path: undone_by[path] for path in self._in_order() if path in undone_by} if undone_by else {}
+        )
 
     def node(self, path: str) -> Node:
         """The node behind a task's path."""

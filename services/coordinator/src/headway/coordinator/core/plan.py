@@ -235,6 +235,7 @@ class Node:
         lease_ms: how long a lease of it lasts.
         optional: its failure never makes the run fail.
         output_schema: JSON Schema of its output; None: anything.
+        compensate: the node that undoes it when the run fails or is cancelled.
         cases, default_edge: switch. No default edge: no case holds, nothing is live.
         need: join: live tokens it needs; None: "all" (one live token, once every edge has one).
         values: set: variable name to value.
@@ -260,6 +261,7 @@ class Node:
     timeouts: TimeOuts = TimeOuts()
     optional: bool = False
     output_schema: Json = None
+    compensate: str | None = None
     cases: tuple[Case, ...] = ()
     default_edge: int | None = None
     need: int | None = None

@@ -82,7 +82,7 @@ class Projector:
 
     def _mark_run(self, action: do.MarkRun) -> None:
         run = self.draft.write_run()
-        setattr(run, action.flag, action.path if action.flag == "finish_path" else True)
+        setattr(run, action.flag, True if action.path is None else action.path)
         if action.reason:
             run.steering = replace(run.steering, cancel_reason=action.reason)
 
@@ -129,7 +129,7 @@ class Projector:
         run.state = RunState.RUNNING
         run.epoch += 1
         run.cancelling = run.failing = run.expired = False
-        run.finish_path = run.error = run.output_path = run.output_attempt = run.finished_at = None
+        run.finish_path = run.ending = run.error = run.output_path = run.output_attempt = run.finished_at = None
         run.steering = NOT_STEERED
 
     # --- tasks
@@ -169,6 +169,9 @@ class Projector:
     def _set_input(self, action: do.SetInput) -> None:
         row = self.draft.write_task(action.path)
         row.input, row.generation = action.input, action.generation
+
+    def _set_generation(self, action: do.SetGeneration) -> None:
+        self.draft.write_task(action.path).generation = action.generation
 
     def _dispatch_task(self, action: do.DispatchTask) -> None:
         row = self.draft.write_task(action.path)
@@ -403,4 +406,5 @@ _CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
     do.HoldTimer: Projector._hold_timer,
     do.PostponeTask: Projector._postpone_task,
     do.ResetVariables: Projector._reset_variables,
+    do.SetGeneration: Projector._set_generation,
 }

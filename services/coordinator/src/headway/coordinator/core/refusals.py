@@ -83,6 +83,12 @@ class NothingToRetry(Refusal):
     reason = "NOTHING_TO_RETRY"
 
 
+class NodeUndoes(Refusal):
+    """Node {node} undoes {undone} and is never retried by itself: retry {undone}, or the whole run."""
+
+    reason = "NODE_UNDOES"
+
+
 class WorkflowNotFound(Refusal):
     """There is no {workflow} (version {version}) in namespace {namespace}: deploy it first."""
 

@@ -15,6 +15,8 @@ from headway.coordinator.core.plan import FailureClass, Json
 
 PayloadKey: TypeAlias = tuple[str, int, str]  # (path, attempt, "input" | "output")
 
+COMPENSATING, UNCOMPENSATED = "compensating", "uncompensated"
+
 RUN_INPUT: PayloadKey = ("", 0, "input")
 
 
@@ -55,6 +57,7 @@ class RunRow(Struct):
     failing: bool = False
     expired: bool = False
     finish_path: str | None = None
+    ending: str | None = None  # "compensating" | "uncompensated"
     open_tasks: int = 0
     succeeded_tasks: int = 0
     unhandled_tasks: int = 0
@@ -78,7 +81,13 @@ class RunRow(Struct):
     @property
     def is_stopping(self) -> bool:
         """Nothing new may start, not even behind an always edge, and holders are told to stop."""
-        return self.cancelling or self.expired or self.finish_path is not None
+        is_told_to = self.cancelling or self.expired or self.finish_path is not None
+        return is_told_to and not self.is_compensating
+
+    @property
+    def is_compensating(self) -> bool:
+        """All is over but for what undoes it."""
+        return self.ending == COMPENSATING
 
     @property
     def stop_cause(self) -> str:

@@ -295,10 +295,13 @@ class Cancel(Submission, frozen=True, kw_only=True):
 
     reason: str
     grace_ms: int
+    compensate: bool = True
 
     def event(self, at: datetime, chance: float) -> RunEvent:
         """RunCancelled."""
-        return RunCancelled(at=at, chance=chance, reason=self.reason, grace_ms=self.grace_ms)
+        return RunCancelled(
+            at=at, chance=chance, reason=self.reason, grace_ms=self.grace_ms, compensate=self.compensate
+        )
 
     def answer(self, decision: Decision, state: State) -> object:
         """Where the run stands now."""

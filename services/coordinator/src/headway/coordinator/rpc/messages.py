@@ -17,7 +17,7 @@ from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan import Node
 from headway.coordinator.core.records import readable
 from headway.coordinator.core.refusals import InvalidArgument, InvalidPageToken
-from headway.coordinator.core.rows import RunRow
+from headway.coordinator.core.rows import COMPENSATING, RunRow
 from headway.coordinator.engine.starting import Started
 from headway.coordinator.ids import run_id_text, task_id
 from headway.coordinator.store.loading import steering_of
@@ -111,6 +111,7 @@ def run(record: Any) -> pb.Run:
         pause_reason=steering.pause_reason,
         clock_paused=steering.clock_stopped,
         cancel_reason=steering.cancel_reason,
+        compensating=record["ending"] == COMPENSATING and not is_final(record["state"]),
     )
 
 
@@ -194,6 +195,7 @@ def _task(run_id: UUID, record: Any, graph: Graph, attempts: list[pb.Attempt], r
         disposition=record["disposition"],
         waits_for=_waits_for(record, node),
         progress=_progress(record),
+        undoes=graph.undoes.get(record["path"], ""),
     )
 
 

@@ -159,6 +159,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
                 request_id=request_id_of(request.request_id),
                 reason=storable_text(request.reason, REASON_LIMIT),
                 grace_ms=int(grace / timedelta(milliseconds=1)),
+                compensate=not request.no_compensation,
             )
         )
         return pb.CancelResponse(state=messages.STATES[answer["state"]])

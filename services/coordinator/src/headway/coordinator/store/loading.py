@@ -48,7 +48,7 @@ class Held(Struct, eq=False):
         self.state.tasks[row.path] = self.was[row.path] = row
 
 
-_IS_THERE, _RUN, _TASK = 1, 3, 27  # where these columns of lock_steps stand, and where those of the two rows begin
+_IS_THERE, _RUN, _TASK = 1, 3, 28  # where these columns of lock_steps stand, and where those of the two rows begin
 _RUN_COLUMNS, _TASK_COLUMNS = slice(_RUN, _TASK), slice(_TASK, None)
 _RUN_STATES = {str(state): state for state in RunState}
 _TASK_STATES = {str(state): state for state in TaskState}

@@ -153,7 +153,7 @@ def _run_state(row: RunRow) -> tuple[Any, ...]:
     return (
         row.state, row.epoch, row.seq, orjson.dumps(row.vars), row.cancelling, row.failing, row.expired,
         row.finish_path, row.open_tasks, row.succeeded_tasks, row.unhandled_tasks, _json(row.error), row.output_path,
-        row.output_attempt,
+        row.output_attempt, row.ending,
     )  # fmt: skip
 
 

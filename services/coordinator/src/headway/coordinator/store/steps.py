@@ -27,12 +27,12 @@ Rows: TypeAlias = Sequence[Row]
 MILLISECOND = timedelta(milliseconds=1)
 
 _NEW_RUN = attrgetter(
-    "state", "epoch", "vars", "cancelling", "failing", "expired", "finish_path", "unhandled_tasks", "error",
+    "state", "epoch", "vars", "cancelling", "failing", "expired", "finish_path", "ending", "unhandled_tasks", "error",
     "output_path", "output_attempt", "finished_at",
 )  # fmt: skip
-_AS_NEW = (RunState.RUNNING, 1, {}, False, False, False, None, 0, None, None, None, None)
+_AS_NEW = (RunState.RUNNING, 1, {}, False, False, False, None, None, 0, None, None, None, None)
 _RUN_KEPT = attrgetter(
-    "epoch", "vars", "cancelling", "failing", "expired", "unhandled_tasks", "error", "paused_at", "steering"
+    "epoch", "vars", "cancelling", "failing", "expired", "ending", "unhandled_tasks", "error", "paused_at", "steering"
 )
 _TASK_KEPT = attrgetter(
     "attempt", "generation", "tries", "losses", "input", "failure_class", "error", "disposition", "handled_by", "cause",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from headway.coordinator.core.compiler import language
+from headway.coordinator.core.compiler.compensation import check_compensation, edges_for_checking
 from headway.coordinator.core.compiler.edges import EdgeDraft, add_case_edges, read_edges
 from headway.coordinator.core.compiler.faults import Code, Fault, Faults, nearest
 from headway.coordinator.core.compiler.fields import Defaults, Entries, Reading, check_name
@@ -72,9 +73,11 @@ def _compile(reading: Reading, tree: YamlMap) -> Plan:
     edge_drafts, nodes = add_case_edges(reading, written, drafts)
     is_whole = reading.faults.count(_OF_THE_GRAPH) == before and all(draft.is_whole for draft in drafts.values())
     shape = Shape(tuple(nodes), tuple(draft.edge for draft in edge_drafts))
-    _check_graph(reading, drafts, nodes, edge_drafts, shape)
+    undone_by = check_compensation(reading, drafts, edge_drafts)
+    _check_graph(reading, drafts, nodes, edge_drafts, shape, frozenset(undone_by.values()))
     is_whole = is_whole and not shape.back_edges
-    checks_wait = _check_expressions(reading, drafts, nodes, edge_drafts, shape, refused, is_whole=is_whole)
+    checked = Shape(tuple(nodes), (*shape.edges, *edges_for_checking(undone_by, len(shape.edges))))
+    checks_wait = _check_expressions(reading, drafts, nodes, edge_drafts, checked, refused, is_whole=is_whole)
     plan = Plan(
         workflow=workflow,
         nodes=nodes,
@@ -138,9 +141,10 @@ def _check_graph(
     nodes: dict[str, Node],
     edge_drafts: list[EdgeDraft],
     shape: Shape,
+    undoing: frozenset[str],
 ) -> None:
     _check_joins(reading, drafts, nodes, shape)
-    _warn_of_isolated(reading, drafts, shape)
+    _warn_of_isolated(reading, drafts, shape, undoing)
     if shape.back_edges:
         _name_cycles(reading, edge_drafts, shape)
 
@@ -216,11 +220,11 @@ def _check_joins(reading: Reading, drafts: dict[str, NodeDraft], nodes: dict[str
             reading.faults.add(drafts[name].place, Code.JOIN_OF_ONE, message, "a node waits without it", warning=True)
 
 
-def _warn_of_isolated(reading: Reading, drafts: dict[str, NodeDraft], shape: Shape) -> None:
+def _warn_of_isolated(reading: Reading, drafts: dict[str, NodeDraft], shape: Shape, undoing: frozenset[str]) -> None:
     if reading.faults.fatal() or not shape.edges:  # edges that were refused would be missed here
         return
     for name, draft in drafts.items():
-        if not shape.incoming[name] and not shape.outgoing[name]:
+        if not shape.incoming[name] and not shape.outgoing[name] and name not in undoing:
             message = f"no edge leads to {name} or away from it: it runs at the start, by itself"
             reading.faults.add(
                 draft.place, Code.ISOLATED_NODE, message, "add an edge, if that is not meant", warning=True

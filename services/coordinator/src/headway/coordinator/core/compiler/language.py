@@ -319,6 +319,12 @@ def _worker(queue: str) -> tuple[Field, ...]:
             default="anything",
         ),
         Field(name="optional", kind=Kind.BOOLEAN, doc="Its failure does not make the run fail.", default="false"),
+        Field(
+            name="compensate",
+            kind=Kind.NODE,
+            doc="The node that undoes it when the run fails or is cancelled; a worker node without edges.",
+            default="none",
+        ),
     )
 
 

@@ -182,6 +182,7 @@ def _worker(reading: Reading, entries: Entries, draft: NodeDraft, handler: str, 
     if draft.node.type is NodeType.CALL:  # the others' workers are Headway's own
         default_queue = reading.defaults.queue or default_queue
     queue = read_queue(reading, entries)
+    undo = read_target(entries, "compensate") if "compensate" in entries else None
     timeouts = read_timeouts(reading, entries)
     if draft.node.type is not NodeType.CALL:
         timeouts = _without_silence(reading, entries, timeouts)
@@ -195,6 +196,7 @@ def _worker(reading: Reading, entries: Entries, draft: NodeDraft, handler: str, 
         timeouts=timeouts,
         optional=entries.boolean("optional") or False,
         output_schema=read_schema(reading, entries, "output_schema"),
+        compensate=None if undo is None else undo.node,
     )
     return replace(draft, node=node)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide._contracts import breach
+from headway.coordinator.core.decide._undoing import not_undone, undo_next
 from headway.coordinator.core.document import NULL
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.outcome import outcome, tally_of
@@ -23,18 +24,15 @@ MESSAGE = 4_096  # characters of a finish node's message that the run's error ke
 
 
 def settle(walk: Walk) -> None:
-    """End the run when nothing in it can happen any more."""
-    run = walk.run
-    if run.state is not RunState.RUNNING:
+    """End the run when nothing in it can happen any more; unless it succeeded, only once all is undone."""
+    if walk.run.state is not RunState.RUNNING:
         return
-    ended = outcome(
-        tally_of(run),
-        finish=RunState(walk.graph.node(run.finish_path).outcome) if run.finish_path else None,
-        cancelled=run.cancelling,
-        deadline_passed=run.expired,
-    )
+    ended = _outcome(walk)
+    while ended is not None and ended is not RunState.SUCCEEDED and undo_next(walk):
+        ended = _outcome(walk)
     if ended is None:
         return
+    run = walk.run
     error = None if ended is RunState.SUCCEEDED else _run_error(walk, ended)
     if ended is RunState.SUCCEEDED and not run.finish_path:
         broken = breach(walk.graph.plan.output_schema, NULL, "the run's output")
@@ -53,7 +51,26 @@ def settle(walk: Walk) -> None:
     )
 
 
+def _outcome(walk: Walk) -> RunState | None:
+    run = walk.run
+    return outcome(
+        tally_of(run),
+        finish=RunState(walk.graph.node(run.finish_path).outcome) if run.finish_path else None,
+        cancelled=run.cancelling,
+        deadline_passed=run.expired,
+    )
+
+
 def _run_error(walk: Walk, ended: RunState) -> dict[str, Json]:
+    error = _cause(walk, ended)
+    failed = not_undone(walk.draft, walk.graph) if walk.run.is_compensating else []
+    if failed:
+        standing = ", ".join(f"{owner} ({undo} failed)" for owner, undo in failed[:NAMED_PATHS])
+        error["message"] = f"{error['message']}; not undone: {standing}"
+    return error
+
+
+def _cause(walk: Walk, ended: RunState) -> dict[str, Json]:
     run = walk.run
     if run.finish_path is not None:
         row = walk.row(run.finish_path)

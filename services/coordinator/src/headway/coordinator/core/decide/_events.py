@@ -27,7 +27,7 @@ from headway.coordinator.core.events import (
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.plan import FailureClass
 from headway.coordinator.core.refusals import RunClosed, RunNotFinished
-from headway.coordinator.core.rows import RUN_INPUT, TaskRow
+from headway.coordinator.core.rows import RUN_INPUT, UNCOMPENSATED, TaskRow
 
 
 def reduce(walk: Walk, event: RunEvent) -> None:
@@ -271,6 +271,10 @@ def _signal_received(walk: Walk, event: SignalReceived) -> None:
 def _run_cancelled(walk: Walk, event: RunCancelled) -> None:
     if walk.run.is_final:
         raise RunClosed(run_id=walk.draft.state.run_id, state=walk.run.state)
-    if not walk.run.cancelling:
+    is_new = not walk.run.cancelling and not walk.run.is_compensating
+    if not event.compensate and walk.run.ending != UNCOMPENSATED:
+        is_new = is_new or walk.run.is_compensating
+        walk.emit(do.MarkRun(flag="ending", path=UNCOMPENSATED))
+    if is_new:
         walk.emit(do.MarkRun(flag="cancelling", reason=event.reason))
         walk.stop_rest(timedelta(milliseconds=event.grace_ms))

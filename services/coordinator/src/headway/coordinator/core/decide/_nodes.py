@@ -91,16 +91,17 @@ def _dispatch(walk: Walk, node: Node, *, keep_input: bool) -> None:
 def _set_input(walk: Walk, path: str, template: Template) -> None:
     """Render the input once; a reference to a whole payload is kept as a reference."""
     row = walk.row(path)
+    counts = path not in walk.graph.undoes  # there the generation says what is undone
     scope = Scope(walk, target=path)
     whole = whole_reference(template)
     key = scope.document(whole) if whole is not None and _is_known(scope, whole) else None
     if key is None:
         document = _document(_render(scope, template), f"the input of {path}")
         key = (path, row.attempt, "input")
-        generation = row.generation + _differs(walk, row.input, document)
+        generation = row.generation + (counts and _differs(walk, row.input, document))
         walk.emit(do.StorePayload(path=path, attempt=row.attempt, role="input", data=document))
     else:
-        changed = row.input is not None and row.input != key and _differs(walk, row.input, walk.draft.payload(key))
+        changed = counts and row.input not in (None, key) and _differs(walk, row.input, walk.draft.payload(key))
         generation = row.generation + changed
     walk.emit(do.SetInput(path=path, input=key, generation=generation))
 

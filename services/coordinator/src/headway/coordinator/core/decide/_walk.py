@@ -326,6 +326,13 @@ class Walk:
         if deadline_ms is not None:
             self.set_deadline("", "run_deadline", 0, deadline_ms)
 
+    def cancel_run_timers(self) -> None:
+        """Delete what could still stop the run."""
+        if self.graph.plan.deadline_ms is not None:
+            self.emit(do.CancelTimer(path="", kind="run_deadline", attempt=0))
+        if self.run.is_stopping:
+            self.emit(do.CancelTimer(path="", kind="cancel_grace", attempt=0))
+
     def _fail_run(self) -> None:
         if self.graph.plan.on_failure is OnFailure.STOP and not self.run.failing:
             self.emit(do.MarkRun(flag="failing"))
@@ -350,7 +357,9 @@ class Walk:
         return sorted(rows, key=lambda row: row.path)
 
     def is_cleanup(self, path: str) -> bool:
-        """True for a task that an always edge started: it starts, and is tried again, in a run that fails, too."""
+        """True for a task that is to run in a run that fails, too: an always edge started it, or it undoes another."""
+        if path in self.graph.undoes:
+            return True
         into = self.graph.incoming[path]
         if not any(edge.on is EdgeKind.ALWAYS for edge in into):
             return False

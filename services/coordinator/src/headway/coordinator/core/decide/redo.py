@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from headway.coordinator.core import actions as do
+from headway.coordinator.core.decide._undoing import undone
 from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.events import RunRetried
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.plan import Edge, Json, NodeType
-from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, NothingToRetry
+from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, NodeUndoes, NothingToRetry
 from headway.coordinator.core.rows import PayloadKey, TaskRow, TokenRow
 from headway.coordinator.core.state import Draft
 
@@ -33,19 +34,21 @@ class RedoPlan:
         reset: others that were reached before and are redone when tokens reach them again.
         kept: keep their result.
         nodes: the redo set, unreached nodes included.
+        undone: of it, what was undone: its effect is wanted anew.
     """
 
     starts: tuple[str, ...]
     reset: tuple[str, ...]
     kept: tuple[str, ...]
     nodes: frozenset[str]
+    undone: frozenset[str]
 
 
 def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
     """Work out the redo set.
 
     Raises:
-        NodeNotFound, NodeNotReached, NothingToRetry: the choice is no good.
+        NodeNotFound, NodeUndoes, NodeNotReached, NothingToRetry: the choice is no good.
         Missing: all rows are needed.
     """
     draft.require("all")
@@ -54,10 +57,13 @@ def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
     for path in named:
         if path not in graph.plan.nodes:
             raise NodeNotFound(node=path, workflow=graph.plan.workflow, version=str(draft.run.version))
+        if path in graph.undoes:
+            raise NodeUndoes(node=path, undone=graph.undoes[path])
         if path not in tasks or was_passed_over(tasks[path]):
             raise NodeNotReached(node=path)
     unfinished = _was_stopped if named else _is_unfinished
-    picked = {*named, *(path for path, row in tasks.items() if unfinished(row))}
+    gone = undone(draft, graph)
+    picked = {*named, *gone, *(path for path, row in tasks.items() if unfinished(row) and path not in graph.undoes)}
     if not picked:
         raise NothingToRetry(run_id=draft.state.run_id)
     redo = _spread(draft, graph, picked)
@@ -72,6 +78,7 @@ def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
         reset=tuple(path for path in order if path in redo and path not in starts),
         kept=tuple(path for path in order if path not in redo),
         nodes=frozenset(redo),
+        undone=gone,
     )
 
 
@@ -99,7 +106,7 @@ def reopen(walk: Walk, opening: str, plan: RedoPlan, *, keep_input: bool, instea
         walk.emit(do.ResetVariables(values=variables))
     for path in again:
         row = walk.row(path)
-        repeats = row.state is TaskState.SUCCEEDED
+        repeats = row.state is TaskState.SUCCEEDED or path in plan.undone
         walk.emit(do.RedoTask(path=path, generation=row.generation + repeats))
     for path in sorted(walk.graph.gathers):
         row = walk.draft.token(path)
@@ -160,7 +167,14 @@ def _doubtful(walk: Walk, path: str, redone: frozenset[str]) -> list[Edge]:
 
 
 def _excuse(walk: Walk, plan: RedoPlan) -> None:
-    """Failures that counted because a join could not fire, which now can again, are tolerated until it cannot."""
+    """Failures that counted because a join could not fire, which now can again, are tolerated until it cannot.
+
+    Those of nodes that were to undo what is done anew count no more.
+    """
+    for path in walk.graph.undoes:
+        row = walk.draft.task(path)
+        if row is not None and row.disposition == "unhandled":
+            walk.emit(do.ExcuseFailure(path=path))
     excused: set[str] = set()
     counting: set[str] = set()
     for path in walk.graph.gathers:

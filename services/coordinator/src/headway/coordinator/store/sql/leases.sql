@@ -30,8 +30,8 @@ WITH found AS (
     CROSS JOIN LATERAL (
         SELECT namespace, workflow, trace, seq, created_at
         FROM runs
-        WHERE bucket = $1 AND run_id = t.run_id AND finished_at IS NULL AND NOT cancelling AND NOT expired
-          AND finish_path IS NULL AND paused_at IS NULL
+        WHERE bucket = $1 AND run_id = t.run_id AND finished_at IS NULL AND paused_at IS NULL
+          AND (NOT cancelling AND NOT expired AND finish_path IS NULL OR ending = 'compensating')
         LIMIT 1
     ) AS r
     LEFT JOIN LATERAL (
@@ -68,7 +68,7 @@ WHERE COALESCE(bytes, 0) <= $7::bigint;
 -- as far as inputs fit into $5 bytes together. A row that is locked elsewhere has no state; one that is not there is left
 -- out.
 SELECT x.n, t.state, t.attempt, t.lease_owner, t.grant_key,
-       r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path, r.paused_at,
+       r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path, r.ending, r.paused_at,
        t.handler, i.data, t.generation, t.tries, r.workflow, r.namespace, r.trace,
        GREATEST(floor(1000 * date_part('epoch', t.lease_expires_at - now())), 0)::bigint AS left_ms,
        COALESCE(sum(octet_length(i.data)) OVER (ROWS UNBOUNDED PRECEDING), 0) <= $5::bigint AS fits
@@ -81,7 +81,7 @@ CROSS JOIN LATERAL (
     SELECT run_id, path FROM tasks WHERE bucket = $1 AND run_id = x.run_id AND path = x.path LIMIT 1
 ) AS k
 CROSS JOIN LATERAL (
-    SELECT namespace, workflow, state, cancelling, failing, expired, finish_path, paused_at, trace
+    SELECT namespace, workflow, state, cancelling, failing, expired, finish_path, ending, paused_at, trace
     FROM runs
     WHERE bucket = $1 AND run_id = k.run_id
     LIMIT 1
@@ -111,8 +111,8 @@ WITH held AS (
            t.reported,
            GREATEST(LEAST(now() + t.lease_ms * interval '1 millisecond', t.attempt_expires_at), t.lease_expires_at)
                AS expires_at,
-           r.cancelling OR r.expired OR r.finish_path IS NOT NULL OR COALESCE(t.attempt_expires_at <= now(), false)
-               AS cancel
+           (r.cancelling OR r.expired OR r.finish_path IS NOT NULL) AND r.ending IS DISTINCT FROM 'compensating'
+               OR COALESCE(t.attempt_expires_at <= now(), false) AS cancel
     FROM (
         SELECT run_id, path, attempt, owner, n, 'running' AS state
         FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[]) WITH ORDINALITY
@@ -130,7 +130,7 @@ WITH held AS (
         FOR UPDATE SKIP LOCKED
     ) AS t
     CROSS JOIN LATERAL (
-        SELECT cancelling, expired, finish_path
+        SELECT cancelling, expired, finish_path, ending
         FROM runs
         WHERE bucket = $1 AND run_id = t.run_id AND finished_at IS NULL
         LIMIT 1
@@ -154,7 +154,7 @@ FROM held;
 -- name: look_at_renewals
 -- Tasks whose leases were not renewed, as look_at_leases.
 SELECT x.n, t.state, t.attempt, t.lease_owner, t.grant_key,
-       r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path, r.paused_at
+       r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path, r.ending, r.paused_at
 FROM (
     SELECT run_id, path, n
     FROM unnest($2::uuid[], $3::text[]) WITH ORDINALITY AS k (run_id, path, n)
@@ -164,7 +164,7 @@ CROSS JOIN LATERAL (
     SELECT run_id, path FROM tasks WHERE bucket = $1 AND run_id = x.run_id AND path = x.path LIMIT 1
 ) AS k
 CROSS JOIN LATERAL (
-    SELECT state, cancelling, failing, expired, finish_path, paused_at
+    SELECT state, cancelling, failing, expired, finish_path, ending, paused_at
     FROM runs
     WHERE bucket = $1 AND run_id = k.run_id
     LIMIT 1

@@ -1,0 +1,273 @@
+"""What a run that does not succeed undoes: the nodes that `compensate:` names, what completed last first."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway.coordinator.core import actions as do
+from headway.coordinator.core.admission import Answer
+from headway.coordinator.core.machines import RunState
+from headway.coordinator.core.refusals import NodeUndoes
+from tests.core.invariants import begin
+from tests.core.simulator import World
+
+TRIP = """
+    workflow: trip
+    nodes:
+      hotel: {type: call, handler: h, compensate: no_hotel}
+      car: {type: call, handler: h, compensate: no_car}
+      flight: {type: call, handler: h}
+      no_hotel: {type: call, handler: h, input: "${nodes.hotel.output.id}", retry: {max_attempts: 2, jitter: 0}}
+      no_car: {type: call, handler: h, input: "${nodes.car.output.id}"}
+    edges: [[hotel, car, flight]]
+"""
+BESIDE = """
+    workflow: beside
+    nodes:
+      a: {type: call, handler: h, compensate: no_a}
+      b: {type: call, handler: h, compensate: no_b}
+      no_a: {type: call, handler: h}
+      no_b: {type: call, handler: h}
+"""
+
+
+def booked() -> World:
+    """Hotel and car are booked, a second apart."""
+    world = begin(TRIP)
+    world.run_task("hotel", {"id": "H"})
+    world.advance(seconds=1)
+    world.run_task("car", {"id": "C"})
+    return world
+
+
+def undone(world: World) -> None:
+    """Everything is undone, as it comes."""
+    while not world.run.is_final:
+        (path,) = world.ready()
+        world.run_task(path)
+
+
+def test_a_run_that_fails_undoes_what_completed_what_came_last_first() -> None:
+    world = booked()
+
+    world.fail_task("flight", "Full")
+
+    assert world.ready() == ["no_car"]
+    assert world.state is RunState.RUNNING
+    assert world.run.is_compensating
+    assert world.input("no_car") == "C"
+    world.run_task("no_car")
+    assert world.ready() == ["no_hotel"]
+    assert world.input("no_hotel") == "H"
+    world.run_task("no_hotel")
+    assert world.state is RunState.FAILED
+    assert world.run.error is not None
+    assert world.run.error["message"] == "flight: Full: flight broke"
+
+
+def test_a_run_that_succeeds_undoes_nothing() -> None:
+    world = booked()
+
+    world.run_task("flight")
+
+    assert world.state is RunState.SUCCEEDED
+    assert set(world.states()) == {"hotel", "car", "flight"}
+
+
+def test_what_did_not_complete_is_not_undone() -> None:
+    world = begin(TRIP)
+    world.run_task("hotel", {"id": "H"})
+
+    world.fail_task("car")
+
+    assert world.ready() == ["no_hotel"]
+
+
+def test_what_completed_last_is_undone_first_whatever_order_it_stands_in() -> None:
+    world = begin(BESIDE)
+    world.lease("a")
+    world.lease("b")
+    world.succeed("b")
+    world.advance(seconds=1)
+    world.succeed("a")
+    assert world.state is RunState.SUCCEEDED
+
+    world = begin(BESIDE)
+    world.lease("a")
+    world.lease("b")
+    world.cancel()
+    world.succeed("b")
+    world.advance(seconds=1)
+    world.succeed("a")
+    assert world.ready() == ["no_a"]
+
+
+def test_a_cancelled_run_undoes_what_completed_and_ends_cancelled() -> None:
+    world = booked()
+
+    world.cancel()
+
+    undone(world)
+    assert world.state is RunState.CANCELLED
+    assert world.states() | {"no_hotel": "succeeded", "no_car": "succeeded"} == world.states()
+
+
+def test_a_cancel_without_compensation_undoes_nothing() -> None:
+    world = booked()
+
+    world.cancel(compensate=False)
+
+    assert world.state is RunState.CANCELLED
+    assert "no_car" not in world.states()
+
+
+def test_a_cancel_while_it_is_undone_changes_nothing() -> None:
+    world = booked()
+    world.fail_task("flight")
+    world.lease("no_car")
+
+    world.cancel()
+
+    assert world.succeed("no_car") is Answer.ACCEPTED
+    undone(world)
+    assert world.state is RunState.FAILED
+
+
+def test_a_cancel_without_compensation_breaks_it_off() -> None:
+    world = booked()
+    world.fail_task("flight")
+    world.lease("no_car")
+
+    world.cancel(compensate=False, grace_ms=5_000)
+
+    assert world.renew("no_car")[1]  # its holder is told to stop
+    world.fire(world.next_timer())
+    assert world.state is RunState.CANCELLED
+    assert world.states()["no_car"] == "cancelled"
+    assert "no_hotel" not in world.states()
+
+
+def test_it_has_retries_of_its_own_and_what_fails_for_good_is_named_and_does_not_keep_the_rest() -> None:
+    world = booked()
+    world.fail_task("flight", "Full")
+
+    world.fail_task("no_car", "Unreachable")
+
+    world.fail_task("no_hotel", "Unreachable", final=False)
+    assert world.states()["no_hotel"] == "retrying"
+    world.fire(world.next_timer())
+    world.run_task("no_hotel")
+    assert world.state is RunState.FAILED
+    assert world.run.error is not None
+    assert world.run.error["message"] == "flight: Full: flight broke; not undone: car (no_car failed)"
+    assert world.run.error["paths"] == ["flight", "no_car"]
+
+
+def test_what_was_lost_while_the_run_was_stopped_is_undone_for_nobody_knows() -> None:
+    world = begin(TRIP)
+    world.lease("hotel")
+    world.cancel(grace_ms=1_000)
+
+    world.fire(world.next_timer())
+
+    assert world.states()["hotel"] == "cancelled"
+    assert world.states()["no_hotel"] == "failed"  # there is no output to read: an expression of it cannot be evaluated
+    assert world.state is RunState.CANCELLED
+
+
+def test_a_deadline_does_not_stop_what_undoes() -> None:
+    world = begin(TRIP.replace("workflow: trip", "workflow: trip\n    deadline: 10s"))
+    world.run_task("hotel", {"id": "H"})
+    world.fire(world.next_timer())
+
+    assert world.run.is_compensating
+    assert world.db.timers == {}
+    undone(world)
+    assert world.state is RunState.FAILED
+    assert world.run.error is not None
+    assert world.run.error["failure_class"] == "timeout"
+
+
+def test_a_lease_lost_while_it_undoes_comes_again() -> None:
+    world = booked()
+    world.fail_task("flight")
+    world.lease("no_car")
+
+    world.lose("no_car")
+
+    undone(world)
+    assert world.task("no_car").attempt == 2
+
+
+def test_a_finish_node_that_fails_the_run_has_it_undone() -> None:
+    world = begin("""
+        nodes:
+          a: {type: call, handler: h, compensate: no_a}
+          no_a: {type: call, handler: h}
+          over: {type: finish, outcome: failed, message: "too late"}
+        edges: [[a, over]]
+    """)
+    world.run_task("a")
+
+    assert world.ready() == ["no_a"]
+    undone(world)
+    assert world.state is RunState.FAILED
+    assert world.run.error is not None
+    assert world.run.error["message"] == "too late"
+
+
+def test_a_retry_does_again_what_was_undone_with_a_new_idempotency_key_and_it_can_be_undone_again() -> None:
+    world = booked()
+    world.fail_task("flight")
+    undone(world)
+    first = {path: world.task(path).generation for path in ("hotel", "no_hotel")}
+
+    opened = world.retry()
+
+    assert set(opened.chosen) | set(opened.reset) == {"hotel", "car", "flight"}
+    assert world.ready() == ["hotel"]
+    assert not world.run.is_compensating
+    world.run_task("hotel", {"id": "H2"})
+    world.run_task("car", {"id": "C2"})
+    world.fail_task("flight")
+    assert world.input("no_car") == "C2"
+    undone(world)
+    assert world.input("no_hotel") == "H2"
+    assert world.task("hotel").generation > first["hotel"]
+    assert world.task("no_hotel").generation > first["no_hotel"]
+
+
+def test_a_retry_that_succeeds_forgets_what_could_not_be_undone() -> None:
+    world = booked()
+    world.fail_task("flight")
+    world.fail_task("no_car")
+    undone(world)
+
+    world.retry()
+    for path in ("hotel", "car", "flight"):
+        world.run_task(path, {"id": "again"})
+
+    assert world.state is RunState.SUCCEEDED
+
+
+def test_what_undoes_is_not_retried_by_itself() -> None:
+    world = booked()
+    world.fail_task("flight")
+    undone(world)
+
+    with pytest.raises(NodeUndoes, match="retry car"):
+        world.retry("no_car")
+
+
+def test_an_undoing_of_what_could_not_be_computed_does_not_hang() -> None:
+    world = begin(TRIP)
+    world.run_task("hotel", "no map")
+
+    world.fail_task("car")
+
+    assert world.state is RunState.FAILED
+    assert world.states()["no_hotel"] == "failed"
+    assert [action.path for action in world.actions(do.MarkRun) if isinstance(action, do.MarkRun)] == [
+        None,
+        "compensating",
+    ]

@@ -1,0 +1,72 @@
+"""Compensation through the services: leases, renewals and eager leases in a run that undoes what it did."""
+
+from __future__ import annotations
+
+from headway.api.runs.v1 import runs_pb2
+from headway.api.tasks.v1 import tasks_pb2
+from tests.rpc.test_eager import answer, report
+from tests.rpc.world import Dispatch, World
+
+TRIP = (
+    "workflow: trip\nnodes:\n"
+    "  hotel: {type: call, handler: h, compensate: no_hotel}\n"
+    "  car: {type: call, handler: h, compensate: no_car}\n"
+    "  flight: {type: call, handler: h}\n"
+    '  no_hotel: {type: call, handler: h, input: "${nodes.hotel.output}"}\n'
+    '  no_car: {type: call, handler: h, input: "${nodes.car.output}"}\n'
+    "edges: [[hotel, car, flight]]\n"
+)
+
+
+async def booked(world: World) -> str:
+    """A run whose hotel and car are booked."""
+    await world.first.deploy(TRIP)
+    run_id = await world.first.start("trip")
+    for booking in ("H", "C"):
+        dispatch = await world.dispatch(run_id)
+        await world.first.lease(dispatch)
+        assert await world.first.succeed(dispatch, booking) == "ACCEPTED"
+    return run_id
+
+
+async def test_a_failed_run_undoes_what_it_did_over_real_leases(world: World) -> None:
+    run_id = await booked(world)
+    flight = await world.dispatch(run_id)
+    await world.first.lease(flight)
+    assert await world.first.fail(flight, final=True) == "ACCEPTED"
+
+    run = (await world.first.get(run_id)).run
+    assert (run.state, run.compensating) == (runs_pb2.RUN_STATE_RUNNING, True)
+    undo = await world.dispatch(run_id)
+    assert (undo.path, (await world.first.grant(undo)).input) == ("no_car", b'"C"')
+    assert answer(await report(world.first, undo)) == ("ACCEPTED", "no_hotel")  # the next one with the answer
+
+    assert await world.first.succeed(Dispatch(run_id, "no_hotel", 1), None) == "ACCEPTED"
+    view = await world.first.get(run_id)
+    assert (view.run.state, view.run.compensating) == (runs_pb2.RUN_STATE_FAILED, False)
+    assert {task.path: task.undoes for task in view.tasks if task.undoes} == {"no_hotel": "hotel", "no_car": "car"}
+
+
+async def test_in_a_cancelled_run_what_undoes_is_leased_and_not_told_to_stop(world: World) -> None:
+    run_id = await booked(world)
+    await world.first.cancel(run_id)
+
+    flight, undo = await world.dispatches(run_id)
+    assert await world.first.lease(flight) == "STALE_ATTEMPT"
+    assert undo.path == "no_car"
+    assert await world.first.lease(undo) == "GRANTED"
+    renewed = await world.first.renew_result(undo)
+    assert (renewed.answer, renewed.cancel) == (tasks_pb2.RENEW_ANSWER_RENEWED, False)
+    assert await world.first.succeed(undo, None) == "ACCEPTED"
+    last = await world.dispatch(run_id)
+    await world.first.lease(last)
+    assert await world.first.succeed(last, None) == "ACCEPTED"
+    assert await world.first.state(run_id) == "CANCELLED"
+
+
+async def test_a_cancel_without_compensation_ends_the_run_at_once(world: World) -> None:
+    run_id = await booked(world)
+    await world.first.cancel(run_id, no_compensation=True)
+
+    assert await world.first.state(run_id) == "CANCELLED"
+    assert [task.path for task in (await world.first.get(run_id)).tasks if task.undoes] == []
