@@ -120,3 +120,5 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
             return f"keep the signal {action.name}"
         case do.TakeSignal():
             return f"{action.path} takes signal {action.seq}"
+        case do.LabelRun():
+            return f"label the run: {', '.join(f'{name}={value}' for name, value in action.labels.items())}"

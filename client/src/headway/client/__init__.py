@@ -7,6 +7,7 @@ imports nothing of Headway but `headway.api`.
 from headway.client._client import Client
 from headway.client._connection import Patience
 from headway.client._definition_values import Checked, Definition, Deployed, Fault
+from headway.client._filters import RunFilter
 from headway.client._refusals import (
     BatchTooLarge,
     DeadlinePassed,
@@ -14,6 +15,7 @@ from headway.client._refusals import (
     HeadwayError,
     InvalidInput,
     InvalidKey,
+    InvalidLabel,
     InvalidPageToken,
     InvalidPayload,
     InvalidRequestId,
@@ -67,6 +69,7 @@ __all__ = [
     "HeadwayError",
     "InvalidInput",
     "InvalidKey",
+    "InvalidLabel",
     "InvalidPageToken",
     "InvalidPayload",
     "InvalidRequestId",
@@ -89,6 +92,7 @@ __all__ = [
     "RunClosed",
     "RunDetails",
     "RunError",
+    "RunFilter",
     "RunNotFinished",
     "RunNotFound",
     "RunState",

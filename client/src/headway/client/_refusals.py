@@ -106,6 +106,12 @@ class PayloadTooLarge(Refused):
     expected_reason = "PAYLOAD_TOO_LARGE"
 
 
+class InvalidLabel(Refused):
+    """A label is too long, there are too many, or one cannot be computed from the input."""
+
+    expected_reason = "INVALID_LABEL"
+
+
 class InvalidKey(Refused):
     """The idempotency key is empty or too long."""
 

@@ -99,6 +99,7 @@ def run(message: runs_pb2.Run) -> values.Run:
         last_seq=message.last_seq,
         key=message.key or None,
         input=from_json(message.input),
+        labels=dict(sorted(message.labels.items())),
     )
 
 

@@ -83,6 +83,7 @@ class Run:
         key: Idempotency key it was started with; None: none.
         input: Known only from `Client.get`; None elsewhere.
         output: None while the run is not final or has none.
+        labels: By name.
     """
 
     run_id: str
@@ -99,6 +100,7 @@ class Run:
     last_seq: int
     key: str | None
     input: Json
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,6 +251,7 @@ class NewRun:
         input: A JSON value; None means {}.
         key: Idempotency key; None: none.
         version: The version to run; None: the deployed one.
+        labels: What it can be found by besides, by name.
         request_id: UUID, made with this value: giving the same value to `start_many` again starts nothing twice.
     """
 
@@ -256,6 +259,7 @@ class NewRun:
     input: JsonInput = None
     key: str | None = field(default=None, kw_only=True)
     version: int | None = field(default=None, kw_only=True)
+    labels: Mapping[str, str] = field(default_factory=dict[str, str], kw_only=True)
     request_id: str = field(default_factory=new_request_id, kw_only=True)
 
 

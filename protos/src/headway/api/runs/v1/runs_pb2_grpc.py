@@ -97,7 +97,7 @@ class RunsServiceServicer:
     def Start(self, request, context):
         """Start starts a run of the deployed version. Safe to repeat: by `key` if given, else by request_id.
         NOT_FOUND (WORKFLOW_NOT_FOUND), INVALID_ARGUMENT (INVALID_INPUT, INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_KEY,
-        INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
+        INVALID_LABEL, INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
         the delay in the google.rpc.RetryInfo that comes with it).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -122,7 +122,10 @@ class RunsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def List(self, request, context):
-        """List returns runs, newest first. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
+        """List returns runs that a filter means, page by page: latest start first; with an instant of the end in the filter,
+        latest end first; with the beginning of a key, in the order of keys. While runs come and go no run comes twice and
+        none is left out that matches all the while. A page may be short, or empty, and not be the last: only a page without
+        next_page_token is. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -41,7 +41,7 @@ class RunsServiceStub:
     Start: _grpc.UnaryUnaryMultiCallable[_runs_pb2.StartRequest, _runs_pb2.StartResponse]
     """Start starts a run of the deployed version. Safe to repeat: by `key` if given, else by request_id.
     NOT_FOUND (WORKFLOW_NOT_FOUND), INVALID_ARGUMENT (INVALID_INPUT, INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_KEY,
-    INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
+    INVALID_LABEL, INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
     the delay in the google.rpc.RetryInfo that comes with it).
     """
     StartMany: _grpc.UnaryUnaryMultiCallable[_runs_pb2.StartManyRequest, _runs_pb2.StartManyResponse]
@@ -53,7 +53,11 @@ class RunsServiceStub:
     Get: _grpc.UnaryUnaryMultiCallable[_runs_pb2.GetRequest, _runs_pb2.GetResponse]
     """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
     List: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRequest, _runs_pb2.ListResponse]
-    """List returns runs, newest first. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN)."""
+    """List returns runs that a filter means, page by page: latest start first; with an instant of the end in the filter,
+    latest end first; with the beginning of a key, in the order of keys. While runs come and go no run comes twice and
+    none is left out that matches all the while. A page may be short, or empty, and not be the last: only a page without
+    next_page_token is. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
+    """
     GetHistory: _grpc.UnaryUnaryMultiCallable[_runs_pb2.GetHistoryRequest, _runs_pb2.GetHistoryResponse]
     """GetHistory returns the run's events in order. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
     Watch: _grpc.UnaryStreamMultiCallable[_runs_pb2.WatchRequest, _runs_pb2.WatchResponse]
@@ -87,7 +91,7 @@ class RunsServiceAsyncStub(RunsServiceStub):
     Start: _aio.UnaryUnaryMultiCallable[_runs_pb2.StartRequest, _runs_pb2.StartResponse]  # type: ignore[assignment]
     """Start starts a run of the deployed version. Safe to repeat: by `key` if given, else by request_id.
     NOT_FOUND (WORKFLOW_NOT_FOUND), INVALID_ARGUMENT (INVALID_INPUT, INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_KEY,
-    INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
+    INVALID_LABEL, INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
     the delay in the google.rpc.RetryInfo that comes with it).
     """
     StartMany: _aio.UnaryUnaryMultiCallable[_runs_pb2.StartManyRequest, _runs_pb2.StartManyResponse]  # type: ignore[assignment]
@@ -99,7 +103,11 @@ class RunsServiceAsyncStub(RunsServiceStub):
     Get: _aio.UnaryUnaryMultiCallable[_runs_pb2.GetRequest, _runs_pb2.GetResponse]  # type: ignore[assignment]
     """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
     List: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRequest, _runs_pb2.ListResponse]  # type: ignore[assignment]
-    """List returns runs, newest first. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN)."""
+    """List returns runs that a filter means, page by page: latest start first; with an instant of the end in the filter,
+    latest end first; with the beginning of a key, in the order of keys. While runs come and go no run comes twice and
+    none is left out that matches all the while. A page may be short, or empty, and not be the last: only a page without
+    next_page_token is. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
+    """
     GetHistory: _aio.UnaryUnaryMultiCallable[_runs_pb2.GetHistoryRequest, _runs_pb2.GetHistoryResponse]  # type: ignore[assignment]
     """GetHistory returns the run's events in order. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
     Watch: _aio.UnaryStreamMultiCallable[_runs_pb2.WatchRequest, _runs_pb2.WatchResponse]  # type: ignore[assignment]
@@ -136,7 +144,7 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_runs_pb2.StartResponse, _abc.Awaitable[_runs_pb2.StartResponse]]:
         """Start starts a run of the deployed version. Safe to repeat: by `key` if given, else by request_id.
         NOT_FOUND (WORKFLOW_NOT_FOUND), INVALID_ARGUMENT (INVALID_INPUT, INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_KEY,
-        INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
+        INVALID_LABEL, INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
         the delay in the google.rpc.RetryInfo that comes with it).
         """
 
@@ -166,7 +174,11 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.ListResponse, _abc.Awaitable[_runs_pb2.ListResponse]]:
-        """List returns runs, newest first. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN)."""
+        """List returns runs that a filter means, page by page: latest start first; with an instant of the end in the filter,
+        latest end first; with the beginning of a key, in the order of keys. While runs come and go no run comes twice and
+        none is left out that matches all the while. A page may be short, or empty, and not be the last: only a page without
+        next_page_token is. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
+        """
 
     @_abc_1.abstractmethod
     def GetHistory(

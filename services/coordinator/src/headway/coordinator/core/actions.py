@@ -231,6 +231,12 @@ class TakeSignal(Order, frozen=True, gc=False, tag=26):
     name: str
 
 
+class LabelRun(Order, frozen=True, gc=False, tag=27):
+    """Insert the new run's labels, by name."""
+
+    labels: dict[str, str]
+
+
 Action: TypeAlias = (
     CreateRun
     | StartRun
@@ -258,4 +264,5 @@ Action: TypeAlias = (
     | EraseTokens
     | BufferSignal
     | TakeSignal
+    | LabelRun
 )

@@ -72,6 +72,9 @@ class Projector:
             last_event_at=self.at,
         )
 
+    def _label_run(self, action: do.LabelRun) -> None:
+        self.draft.changes.labels.update(action.labels)
+
     def _start_run(self, _action: do.StartRun) -> None:
         run = self.draft.write_run()
         run.state = RunState(RUN.move(run.state, "start").target)
@@ -332,4 +335,5 @@ _CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
     do.EraseTokens: Projector._erase_tokens,
     do.BufferSignal: Projector._buffer_signal,
     do.TakeSignal: Projector._take_signal,
+    do.LabelRun: Projector._label_run,
 }

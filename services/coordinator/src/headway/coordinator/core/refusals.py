@@ -83,6 +83,12 @@ class PayloadTooLarge(Refusal):
     reason = "PAYLOAD_TOO_LARGE"
 
 
+class InvalidLabel(Refusal):
+    """The run cannot be labelled: {problem}."""
+
+    reason = "INVALID_LABEL"
+
+
 class InvalidKey(Refusal):
     """The idempotency key must have 1 to 200 characters and no NUL; leave it unset for none."""
 

@@ -5,8 +5,8 @@ time, even if it would be refused today.
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -15,7 +15,15 @@ import orjson
 from headway.coordinator.core.compiler import check_input
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.graph import Graph
-from headway.coordinator.core.refusals import InvalidInput, KeyReused, Overloaded, Refusal, WorkflowNotFound
+from headway.coordinator.core.labels import labels_of
+from headway.coordinator.core.refusals import (
+    InvalidInput,
+    InvalidLabel,
+    KeyReused,
+    Overloaded,
+    Refusal,
+    WorkflowNotFound,
+)
 from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.lanes import Committed, Lane, Ticket
@@ -39,6 +47,7 @@ class StartAsk:
     key: str | None
     input: Document
     trace: str
+    labels: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +79,7 @@ class _Beginning:
     run_id: UUID
     version: int = 0
     graph: Graph | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
     fault: Refusal | None = None
     answer: Answer | None = None
 
@@ -116,6 +126,12 @@ class Starts:
             if schema is not None and (faults := check_input(schema, each.ask.input.value)):
                 path, problem = faults[0]
                 each.fault = InvalidInput(path=path, problem=problem)
+                continue
+            if each.ask.labels or each.graph.plan.labels:
+                try:
+                    each.labels = labels_of(each.graph.plan.labels, each.ask.labels, each.ask.input)
+                except InvalidLabel as fault:
+                    each.fault = fault
 
     async def _ask_keys(self, keyed: Sequence[_Beginning]) -> None:
         """The keys of sound starts claim a run id, unless they have one; those of others may have one."""
@@ -186,7 +202,7 @@ def _whole(answers: list[Any]) -> list[Any]:
 
 
 def _digest(ask: StartAsk) -> str:
-    request = [ask.workflow, ask.version, ask.input.value]
+    request = [ask.workflow, ask.version, ask.input.value, *([dict(ask.labels)] if ask.labels else [])]
     return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
@@ -215,6 +231,7 @@ def _start(each: _Beginning, traceparent: str) -> Start:
         key=each.ask.key,
         run_trace=traceparent,
         input=each.ask.input,
+        labels=each.labels,
         in_namespace=each.ask.namespace,
     )
 

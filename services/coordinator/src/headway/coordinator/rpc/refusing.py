@@ -36,6 +36,7 @@ STATUS: Mapping[str, grpc.StatusCode] = {
     "INVALID_INPUT": grpc.StatusCode.INVALID_ARGUMENT,
     "INVALID_PAYLOAD": grpc.StatusCode.INVALID_ARGUMENT,
     "PAYLOAD_TOO_LARGE": grpc.StatusCode.INVALID_ARGUMENT,
+    "INVALID_LABEL": grpc.StatusCode.INVALID_ARGUMENT,
     "INVALID_KEY": grpc.StatusCode.INVALID_ARGUMENT,
     "INVALID_REQUEST_ID": grpc.StatusCode.INVALID_ARGUMENT,
     "INVALID_ARGUMENT": grpc.StatusCode.INVALID_ARGUMENT,

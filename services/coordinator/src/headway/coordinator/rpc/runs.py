@@ -23,18 +23,18 @@ from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.starting import StartAsk, Started, Starts
 from headway.coordinator.engine.submissions import Cancel, Retry, Signal, Submission
 from headway.coordinator.rpc import messages
+from headway.coordinator.rpc.filters import page_token, read_page_token, run_filter
 from headway.coordinator.rpc.refusing import Refused, item_refusal, refuse, refusing
 from headway.coordinator.rpc.requests import (
     duration_of,
     is_short,
     namespace_of,
-    optional_text,
     request_id_of,
     run_id_of,
     short_text,
     traceparent_of,
 )
-from headway.coordinator.store import reading
+from headway.coordinator.store import listing, reading
 
 START_ITEMS = 256
 GRACE_SECONDS = 60
@@ -87,12 +87,10 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         """A page of runs."""
         namespace = namespace_of(request.namespace)
         size = _page_size(request.page_size, PAGE)
-        state = messages.state_name(request.state)
-        after = messages.read_page_token(request.page_token)
-        workflow = optional_text(request.workflow, "workflow")
-        runs = await reading.list_runs(self._engine.pool, namespace, workflow, state, after, size + 1)
-        token = messages.page_token(runs[size - 1]) if len(runs) > size else ""
-        return pb.ListResponse(runs=[messages.run(record) for record in runs[:size]], next_page_token=token)
+        wanted = run_filter(request.filter, namespace)
+        after = read_page_token(request.page_token, wanted)
+        records, place = await listing.list_runs(self._engine.pool, wanted, after, size)
+        return pb.ListResponse(runs=[messages.run(record) for record in records], next_page_token=page_token(place))
 
     @refusing
     async def GetHistory(self, request: pb.GetHistoryRequest, context: Any) -> pb.GetHistoryResponse:
@@ -214,6 +212,7 @@ def _start_ask(request: pb.StartRequest) -> StartAsk:
         key=key,
         input=accept(request.input, "input", empty=EMPTY),
         trace=traceparent_of(request.traceparent),
+        labels=dict(request.labels),
     )
 
 

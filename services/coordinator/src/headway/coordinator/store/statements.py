@@ -10,6 +10,7 @@ _TEXTS = load_statements(
     "starts.sql",
     "steps.sql",
     "runs.sql",
+    "lists.sql",
     "tasks.sql",
     "leases.sql",
     "outbox.sql",

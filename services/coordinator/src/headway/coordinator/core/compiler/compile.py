@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from headway.coordinator.core.compiler import language
+from headway.coordinator.core.compiler.bookkeeping import read_labels, read_retention
 from headway.coordinator.core.compiler.edges import EdgeDraft, add_case_edges, read_edges
 from headway.coordinator.core.compiler.faults import Code, Fault, Faults
 from headway.coordinator.core.compiler.fields import Entries, Reading, check_name
@@ -63,6 +64,7 @@ def _compile(reading: Reading, tree: YamlMap) -> Plan:
     if workflow:
         check_name(reading, workflow, entries.place_of("workflow"), "a workflow")
     entries.source_text("description")
+    labels, retention = read_labels(reading, entries), read_retention(reading, entries)
     drafts = _read_all_nodes(reading, entries)
     before = reading.faults.count(_OF_THE_GRAPH)
     written, refused = read_edges(reading, entries.list("edges"), drafts)
@@ -79,6 +81,8 @@ def _compile(reading: Reading, tree: YamlMap) -> Plan:
         input_schema=_read_schema(reading, entries),
         deadline_ms=entries.duration("deadline"),
         on_failure=OnFailure(entries.word("on_failure") or OnFailure.STOP),
+        labels=labels,
+        retention_ms=retention,
         outgoing=shape.outgoing,
         incoming=shape.incoming,
     )

@@ -76,6 +76,7 @@ def _limits() -> str:
 _PARTS: Mapping[str, Callable[[], str]] = {
     "workflow": lambda: table(language.WORKFLOW),
     "nodes": _nodes,
+    "retention": lambda: table(language.RETENTION),
     "request": lambda: table(language.REQUEST),
     "retry": lambda: table(language.RETRY),
     "timeout": lambda: table(language.TIMEOUT),
