@@ -23,7 +23,15 @@ BY_KEY = {
     "run_labels": "run_id",
 }
 # What these read instead is shown by test_lists.py.
-NOT_BY_KEY = {"find_by_creation", "find_by_end", "find_by_label", "sweep_lost", "sweep_aged", "ready_tasks"}
+NOT_BY_KEY = {
+    "find_by_creation",
+    "find_by_end",
+    "find_by_label",
+    "find_expired",
+    "sweep_lost",
+    "sweep_aged",
+    "ready_tasks",
+}
 SCAN = re.compile(r"(?:Scan|Scan Backward) using (\w+) on (\w+)")
 
 

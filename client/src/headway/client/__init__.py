@@ -4,6 +4,7 @@ Plain Python goes in and comes out; gRPC and protobuf stay inside. What is not n
 imports nothing of Headway but `headway.api`.
 """
 
+from headway.client._bulk_calls import BulkResult, Signalled
 from headway.client._client import Client
 from headway.client._connection import Patience
 from headway.client._definition_values import Checked, Definition, Deployed, Fault
@@ -20,6 +21,7 @@ from headway.client._refusals import (
     InvalidPayload,
     InvalidRequestId,
     InvalidSignalName,
+    KeyNotFound,
     KeyReused,
     NodeNotFound,
     NodeNotReached,
@@ -58,6 +60,7 @@ from headway.client._values import (
 __all__ = [
     "Attempt",
     "BatchTooLarge",
+    "BulkResult",
     "Checked",
     "Client",
     "DeadlinePassed",
@@ -76,6 +79,7 @@ __all__ = [
     "InvalidSignalName",
     "Json",
     "JsonInput",
+    "KeyNotFound",
     "KeyReused",
     "NewRun",
     "NodeNotFound",
@@ -96,6 +100,7 @@ __all__ = [
     "RunNotFinished",
     "RunNotFound",
     "RunState",
+    "Signalled",
     "StaleReport",
     "Started",
     "StoreUnavailable",

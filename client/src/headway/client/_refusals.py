@@ -82,6 +82,12 @@ class RunNotFound(Refused):
     expected_reason = "RUN_NOT_FOUND"
 
 
+class KeyNotFound(Refused):
+    """No run was started with this key."""
+
+    expected_reason = "KEY_NOT_FOUND"
+
+
 class NodeNotFound(Refused):
     """The run's workflow has no such node."""
 

@@ -2,6 +2,7 @@
 
 from headway.cli.command import Command
 from headway.cli.commands.definitions import Check, Deploy
+from headway.cli.commands.many import Delete
 from headway.cli.commands.runs import History, List, Show, Start, Watch
 from headway.cli.commands.servers import Dev, Upgrade, Work
 from headway.cli.commands.steering import Cancel, Retry, Signal
@@ -20,6 +21,7 @@ COMMANDS: tuple[type[Command], ...] = (
     Signal,
     Cancel,
     Retry,
+    Delete,
     Work,
     Upgrade,
 )

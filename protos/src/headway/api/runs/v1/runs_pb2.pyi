@@ -380,24 +380,120 @@ class WatchResponse(_message.Message):
     def __init__(self, event: _Optional[_Union[Event, _Mapping]] = ..., state: _Optional[_Union[RunState, str]] = ...) -> None: ...
 
 class SignalRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "name", "payload", "request_id")
+    __slots__ = ("namespace", "run_id", "name", "payload", "request_id", "key", "workflow")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     name: str
     payload: bytes
     request_id: str
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., request_id: _Optional[str] = ...) -> None: ...
+    key: str
+    workflow: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., request_id: _Optional[str] = ..., key: _Optional[str] = ..., workflow: _Optional[str] = ...) -> None: ...
 
 class SignalResponse(_message.Message):
-    __slots__ = ("seq",)
+    __slots__ = ("seq", "run_id")
     SEQ_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     seq: int
-    def __init__(self, seq: _Optional[int] = ...) -> None: ...
+    run_id: str
+    def __init__(self, seq: _Optional[int] = ..., run_id: _Optional[str] = ...) -> None: ...
+
+class SignalWithStartRequest(_message.Message):
+    __slots__ = ("start", "name", "payload")
+    START_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    start: StartRequest
+    name: str
+    payload: bytes
+    def __init__(self, start: _Optional[_Union[StartRequest, _Mapping]] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ...) -> None: ...
+
+class SignalWithStartResponse(_message.Message):
+    __slots__ = ("run", "seq")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    run: StartResponse
+    seq: int
+    def __init__(self, run: _Optional[_Union[StartResponse, _Mapping]] = ..., seq: _Optional[int] = ...) -> None: ...
+
+class DeleteRequest(_message.Message):
+    __slots__ = ("namespace", "run_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
+
+class DeleteResponse(_message.Message):
+    __slots__ = ("deleted",)
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    deleted: bool
+    def __init__(self, deleted: _Optional[bool] = ...) -> None: ...
+
+class BulkRequest(_message.Message):
+    __slots__ = ("namespace", "filter", "cancel", "retry", "delete", "dry_run", "page_size", "page_token", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_FIELD_NUMBER: _ClassVar[int]
+    RETRY_FIELD_NUMBER: _ClassVar[int]
+    DELETE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    filter: RunFilter
+    cancel: BulkCancel
+    retry: BulkRetry
+    delete: BulkDelete
+    dry_run: bool
+    page_size: int
+    page_token: str
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., filter: _Optional[_Union[RunFilter, _Mapping]] = ..., cancel: _Optional[_Union[BulkCancel, _Mapping]] = ..., retry: _Optional[_Union[BulkRetry, _Mapping]] = ..., delete: _Optional[_Union[BulkDelete, _Mapping]] = ..., dry_run: _Optional[bool] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class BulkCancel(_message.Message):
+    __slots__ = ("reason", "grace")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    GRACE_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    grace: _duration_pb2.Duration
+    def __init__(self, reason: _Optional[str] = ..., grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class BulkRetry(_message.Message):
+    __slots__ = ("from_nodes", "render_inputs")
+    FROM_NODES_FIELD_NUMBER: _ClassVar[int]
+    RENDER_INPUTS_FIELD_NUMBER: _ClassVar[int]
+    from_nodes: _containers.RepeatedScalarFieldContainer[str]
+    render_inputs: bool
+    def __init__(self, from_nodes: _Optional[_Iterable[str]] = ..., render_inputs: _Optional[bool] = ...) -> None: ...
+
+class BulkDelete(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class BulkResponse(_message.Message):
+    __slots__ = ("results", "next_page_token")
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[BulkResult]
+    next_page_token: str
+    def __init__(self, results: _Optional[_Iterable[_Union[BulkResult, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class BulkResult(_message.Message):
+    __slots__ = ("run_id", "refusal")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    refusal: _tasks_pb2.Refusal
+    def __init__(self, run_id: _Optional[str] = ..., refusal: _Optional[_Union[_tasks_pb2.Refusal, _Mapping]] = ...) -> None: ...
 
 class CancelRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "reason", "grace", "request_id")

@@ -66,16 +66,31 @@ class RunsServiceStub:
     """
     Signal: _grpc.UnaryUnaryMultiCallable[_runs_pb2.SignalRequest, _runs_pb2.SignalResponse]
     """Signal buffers an outside event for the run. Safe to repeat with the same request_id (used for another request:
-    ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND),
+    ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND, KEY_NOT_FOUND),
     FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
     """
     Cancel: _grpc.UnaryUnaryMultiCallable[_runs_pb2.CancelRequest, _runs_pb2.CancelResponse]
     """Cancel asks the run to stop; holders are told, and after the grace the run ends without them. Safe to repeat.
     NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED).
     """
+    SignalWithStart: _grpc.UnaryUnaryMultiCallable[_runs_pb2.SignalWithStartRequest, _runs_pb2.SignalWithStartResponse]
+    """SignalWithStart signals the run of a key, and starts it first when there is none: of all that call with one key at
+    the same time, one starts it. An open run of the key is signalled whatever input it was started with. Safe to repeat
+    with the same request_id. What Start and Signal are refused for; INVALID_ARGUMENT (INVALID_KEY: without a key).
+    """
     Retry: _grpc.UnaryUnaryMultiCallable[_runs_pb2.RetryRequest, _runs_pb2.RetryResponse]
     """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
     NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NOTHING_TO_RETRY).
+    """
+    Delete: _grpc.UnaryUnaryMultiCallable[_runs_pb2.DeleteRequest, _runs_pb2.DeleteResponse]
+    """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
+    again. Safe to repeat: what is not there any more is answered with deleted = false. FAILED_PRECONDITION
+    (RUN_NOT_FINISHED).
+    """
+    Bulk: _grpc.UnaryUnaryMultiCallable[_runs_pb2.BulkRequest, _runs_pb2.BulkResponse]
+    """Bulk does one thing to a page of the runs that a filter means, each judged by itself: one that is refused harms no
+    other. Go on with next_page_token until there is none. Safe to repeat with the same request_id, one page or all from
+    the beginning: what was done to a run is not done again. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
     """
 
 @_typing.type_check_only
@@ -116,16 +131,31 @@ class RunsServiceAsyncStub(RunsServiceStub):
     """
     Signal: _aio.UnaryUnaryMultiCallable[_runs_pb2.SignalRequest, _runs_pb2.SignalResponse]  # type: ignore[assignment]
     """Signal buffers an outside event for the run. Safe to repeat with the same request_id (used for another request:
-    ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND),
+    ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND, KEY_NOT_FOUND),
     FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
     """
     Cancel: _aio.UnaryUnaryMultiCallable[_runs_pb2.CancelRequest, _runs_pb2.CancelResponse]  # type: ignore[assignment]
     """Cancel asks the run to stop; holders are told, and after the grace the run ends without them. Safe to repeat.
     NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED).
     """
+    SignalWithStart: _aio.UnaryUnaryMultiCallable[_runs_pb2.SignalWithStartRequest, _runs_pb2.SignalWithStartResponse]  # type: ignore[assignment]
+    """SignalWithStart signals the run of a key, and starts it first when there is none: of all that call with one key at
+    the same time, one starts it. An open run of the key is signalled whatever input it was started with. Safe to repeat
+    with the same request_id. What Start and Signal are refused for; INVALID_ARGUMENT (INVALID_KEY: without a key).
+    """
     Retry: _aio.UnaryUnaryMultiCallable[_runs_pb2.RetryRequest, _runs_pb2.RetryResponse]  # type: ignore[assignment]
     """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
     NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NOTHING_TO_RETRY).
+    """
+    Delete: _aio.UnaryUnaryMultiCallable[_runs_pb2.DeleteRequest, _runs_pb2.DeleteResponse]  # type: ignore[assignment]
+    """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
+    again. Safe to repeat: what is not there any more is answered with deleted = false. FAILED_PRECONDITION
+    (RUN_NOT_FINISHED).
+    """
+    Bulk: _aio.UnaryUnaryMultiCallable[_runs_pb2.BulkRequest, _runs_pb2.BulkResponse]  # type: ignore[assignment]
+    """Bulk does one thing to a page of the runs that a filter means, each judged by itself: one that is refused harms no
+    other. Go on with next_page_token until there is none. Safe to repeat with the same request_id, one page or all from
+    the beginning: what was done to a run is not done again. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
     """
 
 class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -205,7 +235,7 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.SignalResponse, _abc.Awaitable[_runs_pb2.SignalResponse]]:
         """Signal buffers an outside event for the run. Safe to repeat with the same request_id (used for another request:
-        ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND),
+        ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND, KEY_NOT_FOUND),
         FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
         """
 
@@ -220,6 +250,17 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def SignalWithStart(
+        self,
+        request: _runs_pb2.SignalWithStartRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.SignalWithStartResponse, _abc.Awaitable[_runs_pb2.SignalWithStartResponse]]:
+        """SignalWithStart signals the run of a key, and starts it first when there is none: of all that call with one key at
+        the same time, one starts it. An open run of the key is signalled whatever input it was started with. Safe to repeat
+        with the same request_id. What Start and Signal are refused for; INVALID_ARGUMENT (INVALID_KEY: without a key).
+        """
+
+    @_abc_1.abstractmethod
     def Retry(
         self,
         request: _runs_pb2.RetryRequest,
@@ -227,6 +268,28 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_runs_pb2.RetryResponse, _abc.Awaitable[_runs_pb2.RetryResponse]]:
         """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
         NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NOTHING_TO_RETRY).
+        """
+
+    @_abc_1.abstractmethod
+    def Delete(
+        self,
+        request: _runs_pb2.DeleteRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.DeleteResponse, _abc.Awaitable[_runs_pb2.DeleteResponse]]:
+        """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
+        again. Safe to repeat: what is not there any more is answered with deleted = false. FAILED_PRECONDITION
+        (RUN_NOT_FINISHED).
+        """
+
+    @_abc_1.abstractmethod
+    def Bulk(
+        self,
+        request: _runs_pb2.BulkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.BulkResponse, _abc.Awaitable[_runs_pb2.BulkResponse]]:
+        """Bulk does one thing to a page of the runs that a filter means, each judged by itself: one that is refused harms no
+        other. Go on with next_page_token until there is none. Safe to repeat with the same request_id, one page or all from
+        the beginning: what was done to a run is not done again. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
         """
 
 def add_RunsServiceServicer_to_server(servicer: RunsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -35,8 +35,14 @@ class RunClosed(Refusal):
     reason = "RUN_CLOSED"
 
 
+class KeyNotFound(Refusal):
+    """No run was started with the key {key!r} in namespace {namespace}, or it is not of the workflow named."""
+
+    reason = "KEY_NOT_FOUND"
+
+
 class RunNotFinished(Refusal):
-    """Run {run_id} is {state}: only a finished run can be retried; cancel it first or wait for its end."""
+    """Run {run_id} is {state}: only a finished run can be retried or deleted; cancel it first or wait for its end."""
 
     reason = "RUN_NOT_FINISHED"
 

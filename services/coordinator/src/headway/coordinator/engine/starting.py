@@ -38,7 +38,12 @@ KEY_LANES = 4  # transactions that claim keys at the same time: each is of one o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartAsk:
-    """A run that somebody wants to start. `version` 0: the deployed one."""
+    """A run that somebody wants to start.
+
+    Attributes:
+        version: 0: the deployed one.
+        adopts: a run of the key and the workflow will do, whatever it was started with.
+    """
 
     request_id: UUID
     namespace: str
@@ -48,6 +53,7 @@ class StartAsk:
     input: Document
     trace: str
     labels: Mapping[str, str]
+    adopts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +184,8 @@ class Starts:
             if isinstance(existed, Exception):
                 each.answer = existed
             elif not existed:
-                each.answer = Started(each.run_id, False, each.version)
+                is_anothers = each.ask.adopts and not is_seeded_by(each.run_id, each.ask.request_id)
+                each.answer = Started(each.run_id, is_anothers, each.version)
 
     async def _look_again(self, every: Sequence[_Beginning]) -> None:
         """Where the run is there already, answer as the first time; where it is not, the fault stands."""
@@ -214,7 +221,7 @@ def _take(each: _Beginning, digest: str, holder: Claim | Exception | None) -> No
         raise StoreUnavailable("the claimed key was not there")
     elif holder is None:
         each.answer = each.fault
-    elif holder.digest != digest:
+    elif holder.digest != digest and not each.ask.adopts:
         each.answer = KeyReused(key=each.ask.key or "")
     else:
         each.run_id = holder.run_id
@@ -244,8 +251,8 @@ def _again(each: _Beginning, run: Any) -> Answer:
     if (
         run is None
         or (run["namespace"], run["workflow"], run["key"]) != (ask.namespace, ask.workflow, ask.key)
-        or ask.version not in (0, run["version"])
-        or orjson.loads(run["input"]) != ask.input.value
+        or (not ask.adopts and ask.version not in (0, run["version"]))
+        or (not ask.adopts and orjson.loads(run["input"]) != ask.input.value)
     ):
         return KeyReused(key=str(ask.request_id))
     return Started(each.run_id, not is_seeded_by(each.run_id, ask.request_id), run["version"])

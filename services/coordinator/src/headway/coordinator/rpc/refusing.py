@@ -23,6 +23,7 @@ FAULTS_BYTES = 3_000
 
 STATUS: Mapping[str, grpc.StatusCode] = {
     "RUN_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
+    "KEY_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
     "TASK_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
     "NODE_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
     "WORKFLOW_NOT_FOUND": grpc.StatusCode.NOT_FOUND,

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from typing import Literal, Protocol
 from uuid import UUID
 
 from google.protobuf.duration_pb2 import Duration
@@ -11,6 +12,8 @@ from headway.coordinator.ids import MalformedId, parse_run_id
 from headway.runtime.queues import NAMESPACE_PATTERN, is_namespace
 
 TEXT_LIMIT = 200  # characters of names and keys
+GRACE_SECONDS = 60
+LONGEST_GRACE = timedelta(days=1)
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -52,6 +55,33 @@ def request_id_of(text: str) -> UUID:
         return UUID(text)
     except ValueError as error:
         raise InvalidRequestId(request_id=text[:TEXT_LIMIT]) from error
+
+
+def reason_text(text: str) -> str:
+    """Why somebody does something, for people, cut."""
+    return text.replace("\x00", "\ufffd")[:1_000]
+
+
+class _WithGrace(Protocol):
+    @property
+    def grace(self) -> Duration: ...
+
+    def HasField(self, field_name: Literal["grace"], /) -> bool: ...
+
+
+def grace_of(request: _WithGrace) -> int:
+    """How long holders have, in milliseconds; unset: a minute. Raises InvalidArgument."""
+    grace = duration_of(request.grace, "grace") if request.HasField("grace") else timedelta(seconds=GRACE_SECONDS)
+    if not timedelta() <= grace <= LONGEST_GRACE:
+        raise InvalidArgument(field="grace", problem="it must be between 0 s and 1 day")
+    return int(grace / timedelta(milliseconds=1))
+
+
+def page_size(given: int, default: int, largest: int) -> int:
+    """How many a page has at the most; 0: the default. Raises InvalidArgument."""
+    if not 0 <= given <= largest:
+        raise InvalidArgument(field="page_size", problem=f"it must be between 0 and {largest}")
+    return given or default
 
 
 def traceparent_of(text: str) -> str:

@@ -11,6 +11,7 @@ _TEXTS = load_statements(
     "steps.sql",
     "runs.sql",
     "lists.sql",
+    "deleting.sql",
     "tasks.sql",
     "leases.sql",
     "outbox.sql",

@@ -13,6 +13,7 @@ CREATE TABLE definitions (
     source      text        NOT NULL,               -- YAML as it was deployed
     plan        bytea       NOT NULL,               -- compiled plan, JSON; never recompiled
     deployed    boolean     NOT NULL,
+    retention   jsonb,                              -- state: milliseconds that finished runs are kept; NULL: for ever
     created_at  timestamptz NOT NULL,
     CONSTRAINT definitions_pkey PRIMARY KEY (namespace, workflow, version),
     CONSTRAINT definitions_content_once UNIQUE (namespace, workflow, digest),
