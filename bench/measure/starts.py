@@ -9,7 +9,7 @@ from bench.checking import WrongResult
 from bench.pace import Pace, Samples
 from bench.rig import Rig
 from bench.workflow import PAD, unread
-from headway.client import Client, RunState
+from headway.client import Client, RunFilter, RunState
 
 CLIENTS = 64
 WITHIN = 60.0  # seconds for the relay to publish the rest
@@ -45,7 +45,7 @@ async def _start_until(client: Client, until: float) -> list[str]:
 
 async def _check(rig: Rig, answered: list[str]) -> None:
     """Every answered run is there, and each has been dispatched."""
-    running = {run.run_id async for run in rig.client.list(state=RunState.RUNNING, page_size=1000)}
+    running = {run.run_id async for run in rig.client.list(RunFilter(states=(RunState.RUNNING,)), page_size=1000)}
     if running != set(answered):
         lost, strange = len(set(answered) - running), len(running - set(answered))
         raise WrongResult(f"{lost} of {len(answered)} started runs are not there, {strange} are that nobody started")

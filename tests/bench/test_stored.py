@@ -93,7 +93,11 @@ async def test_stored_runs_are_finished_runs_of_the_api_in_the_bucket_of_their_i
     template = await finished_run(world)
     await store(world.database, template.hex, 20)
 
-    runs = (await world.first.runs.List(runs_pb2.ListRequest(state=runs_pb2.RUN_STATE_SUCCEEDED))).runs
+    runs = (
+        await world.first.runs.List(
+            runs_pb2.ListRequest(filter=runs_pb2.RunFilter(states=[runs_pb2.RUN_STATE_SUCCEEDED]))
+        )
+    ).runs
     assert len(runs) == 21
     buckets = {bucket_of(parse_run_id(run.run_id)) for run in runs}
     assert buckets == {0, 1}

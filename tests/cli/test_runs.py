@@ -183,7 +183,7 @@ async def test_list_reads_no_further_than_the_limit(headway: CommandLine, coordi
     assert len(rows) == 3
     assert "exec_failed: card declined" in rows[0]
     assert len(coordinator.requests["runs.List"]) == 2
-    assert coordinator.requests["runs.List"][0].state == runs_pb2.RUN_STATE_FAILED
+    assert list(coordinator.requests["runs.List"][0].filter.states) == [runs_pb2.RUN_STATE_FAILED]
 
 
 async def test_the_json_of_a_list_leaves_out_what_a_list_does_not_carry(
@@ -369,3 +369,54 @@ async def test_history_prints_every_event(headway: CommandLine, coordinator: Scr
     assert first.split()[3] == "RunStarted"
     assert second.split()[0] == "2"
     assert second.endswith("name=paid")
+
+
+async def test_a_list_says_which_runs_are_meant(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
+    coordinator.script("runs.List", runs_pb2.ListResponse())
+
+    result = await headway(
+        "list", "--version", "2", "--state", "failed", "--state", "cancelled", "--failure-class", "timeout",
+        "--key", "ORDER-*", "--label", "customer=42", "--since", "2h", "--older-than", "2026-01-02T13:00:00+02:00",
+    )  # fmt: skip
+
+    assert result.code == 0
+    assert coordinator.requests["runs.List"][0].filter == runs_pb2.RunFilter(
+        version=2,
+        states=[runs_pb2.RUN_STATE_FAILED, runs_pb2.RUN_STATE_CANCELLED],
+        failure_class="timeout",
+        key_prefix="ORDER-",
+        labels={"customer": "42"},
+        created_from=stamp(NOON - timedelta(hours=2)),
+        created_until=stamp(NOON - timedelta(hours=1)),
+    )
+
+
+async def test_a_run_can_be_named_by_the_digits_that_its_id_begins_with(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    found = run(runs_pb2.RUN_STATE_SUCCEEDED)
+    found.run_id = "0" * 31 + "1"
+    coordinator.script("runs.List", runs_pb2.ListResponse(runs=[found]))
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=found))
+
+    result = await headway("show", "00")
+
+    assert result.code == 0
+    assert coordinator.requests["runs.List"][0].filter.run_id_prefix == "00"
+    assert coordinator.requests["runs.Get"][0].run_id == found.run_id
+
+
+async def test_digits_that_several_ids_begin_with_name_none_and_all_are_listed(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    runs = [run(runs_pb2.RUN_STATE_SUCCEEDED) for _ in range(2)]
+    for number, each in enumerate(runs):
+        each.run_id = f"{number:032x}"
+    coordinator.script("runs.List", runs_pb2.ListResponse(runs=runs), runs_pb2.ListResponse())
+
+    several, none = await headway("cancel", "00"), await headway("show", "ff")
+
+    assert (several.code, none.code) == (2, 2)
+    assert all(each.run_id in several.err for each in runs)
+    assert "no run's id begins with ff" in none.err
+    assert not coordinator.requests["runs.Cancel"]

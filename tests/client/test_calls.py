@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from headway.api.definitions.v1 import definitions_pb2
 from headway.api.runs.v1 import runs_pb2
-from headway.client import Client, RetryPlan, RunState, TaskState
+from headway.client import Client, RetryPlan, RunFilter, RunState, TaskState
 from tests.client.scripted_coordinator import ScriptedCoordinator
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 500_000, tzinfo=UTC)
@@ -142,11 +142,15 @@ async def test_list_walks_all_pages(client: Client, coordinator: ScriptedCoordin
         runs_pb2.ListResponse(runs=[runs_pb2.Run(run_id="r1")]),
     )
 
-    runs = [run.run_id async for run in client.list(workflow="orders", state=RunState.FAILED)]
+    runs = [run.run_id async for run in client.list(RunFilter(workflow="orders", states=(RunState.FAILED,)))]
 
     assert runs == ["r3", "r2", "r1"]
     first, second = coordinator.requests["runs.List"]
-    assert (first.workflow, first.state, first.page_token) == ("orders", runs_pb2.RUN_STATE_FAILED, "")
+    assert (first.filter.workflow, list(first.filter.states), first.page_token) == (
+        "orders",
+        [runs_pb2.RUN_STATE_FAILED],
+        "",
+    )
     assert second.page_token == "t"
 
 

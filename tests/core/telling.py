@@ -142,3 +142,5 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
             return f"{action.path} undoes what attempt {action.generation} did"
         case do.TakeSignal():
             return f"{action.path} takes signal {action.seq}"
+        case do.LabelRun():
+            return f"label the run: {', '.join(f'{name}={value}' for name, value in action.labels.items())}"

@@ -329,6 +329,7 @@ class Drive:
             key=self.choices.of((None, "key")),
             run_trace=self.choices.of(("", TRACE)),
             input=Document.of(INPUT),
+            labels={},
             in_namespace="default",
         )
 

@@ -112,7 +112,7 @@ class Corpus:
             for odd in self._odd(field):
                 fields = self._fields(descriptor, keep=field)
                 fields[field.name] = [odd] if field.is_repeated else odd
-                yield cls(**fields)
+                yield cls(**_maps(descriptor, fields))
 
     def _fields(self, descriptor: Descriptor, keep: FieldDescriptor) -> dict[str, Any]:
         """Good fields, but for those that share a oneof with the one to keep."""
@@ -140,7 +140,7 @@ class Corpus:
     def by_chance(self, descriptor: Descriptor) -> st.SearchStrategy[message.Message]:
         cls: Any = GetMessageClass(descriptor)
         fields = st.fixed_dictionaries({}, optional={field.name: self._any(field) for field in descriptor.fields})
-        return fields.map(lambda given: cls(**_one_of_each(descriptor, given)))
+        return fields.map(lambda given: cls(**_maps(descriptor, _one_of_each(descriptor, given))))
 
     def _any(self, field: FieldDescriptor) -> st.SearchStrategy[Any]:
         one = self._value(field)
@@ -170,6 +170,14 @@ def _one_of_each(descriptor: Descriptor, given: dict[str, Any]) -> dict[str, Any
     for oneof in descriptor.oneofs:
         for name in [field.name for field in oneof.fields if field.name in given][1:]:
             del given[name]
+    return given
+
+
+def _maps(descriptor: Descriptor, given: dict[str, Any]) -> dict[str, Any]:
+    """Maps as they are given: their fields are lists of entries."""
+    for field in descriptor.fields:
+        if field.name in given and field.message_type is not None and field.message_type.GetOptions().map_entry:
+            given[field.name] = {entry.key: entry.value for entry in given[field.name]}
     return given
 
 

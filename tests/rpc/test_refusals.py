@@ -12,6 +12,7 @@ from uuid import uuid4
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import error_details_pb2
 
 from headway.api.definitions.v1 import definitions_pb2 as definitions
@@ -145,8 +146,24 @@ CASES: dict[tuple[grpc.StatusCode, str], dict[str, Case]] = {
         "page > 1000": (lambda s: s.list(page_size=1_001), {"field": "page_size"}),
         "history page < 0": (lambda s: s.history(s.open, page_size=-1), {"field": "page_size"}),
         "history page > 1000": (lambda s: s.history(s.open, page_size=1_001), {}),
-        "list no such state": (lambda s: s.list(state=77), {"field": "state"}),
-        "list NUL": (lambda s: s.list(workflow="\x00"), {"field": "workflow"}),
+        **{
+            f"list {name}": (
+                lambda s, wanted=wanted: s.list(filter=wanted),
+                {"field": f"filter.{name}"},
+            )
+            for name, wanted in {
+                "states": runs.RunFilter(states=[77]),  # pyright: ignore[reportArgumentType] - no such state
+                "workflow": runs.RunFilter(workflow="\x00"),
+                "version": runs.RunFilter(version=-1),
+                "failure_class": runs.RunFilter(failure_class="bad luck"),
+                "key": runs.RunFilter(key="x" * 201),
+                "key_prefix": runs.RunFilter(key_prefix="\x00"),
+                "labels": runs.RunFilter(labels={"": "x"}),
+                "run_id_prefix": runs.RunFilter(run_id_prefix="A"),
+                "created_from": runs.RunFilter(created_from=Timestamp(seconds=1 << 60)),
+                "finished_until": runs.RunFilter(finished_until=Timestamp(nanos=-1)),
+            }.items()
+        },
         "deploy NUL": (lambda s: s.deploy("a: \x00"), {"field": "source"}),
         "deploy in NUL": (lambda s: s.deploy(ONE, namespace="\x00"), {"field": "namespace"}),
         "set version 0": (lambda s: s.version("one", 0), {"field": "version"}),
@@ -229,6 +246,13 @@ CASES: dict[tuple[grpc.StatusCode, str], dict[str, Case]] = {
         ),
         "input without what is required": (lambda s: s.start("strict"), {"path": "$.order"}),
     },
+    (INVALID, "INVALID_LABEL"): {
+        "label without a name": (lambda s: s.start(labels={"": "x"}), {}),
+        "label without a value": (lambda s: s.start(labels={"a": ""}), {}),
+        "label long": (lambda s: s.start(labels={"a": "x" * 201}), {}),
+        "label NUL": (lambda s: s.start(labels={"a": "\x00"}), {}),
+        "labels many": (lambda s: s.start(labels={f"l{number}": "x" for number in range(17)}), {}),
+    },
     (INVALID, "INVALID_SIGNAL_NAME"): {
         "signal no name": (lambda s: s.signal(name=""), {}),
         "signal NUL name": (lambda s: s.signal(name="\x00"), {}),
@@ -236,12 +260,17 @@ CASES: dict[tuple[grpc.StatusCode, str], dict[str, Case]] = {
     },
     (INVALID, "INVALID_PAGE_TOKEN"): {
         "token a word": (lambda s: s.list(page_token="next"), {}),
-        "token no time": (lambda s: s.list(page_token=token(f"soon|{UNKNOWN}")), {}),
-        "token no id": (lambda s: s.list(page_token=token("2026-01-01T00:00:00+00:00|x")), {}),
-        "token no zone": (lambda s: s.list(page_token=token(f"2026-01-01T00:00:00|{UNKNOWN}")), {}),
-        "token year 1": (lambda s: s.list(page_token=token(f"0001-01-01T00:00:00+14:00|{UNKNOWN}")), {}),
-        "token year 9999": (lambda s: s.list(page_token=token(f"9999-12-31T23:59:59-14:00|{UNKNOWN}")), {}),
+        "token no time": (lambda s: s.list(page_token=token(f"c|{UNKNOWN}|soon")), {}),
+        "token no id": (lambda s: s.list(page_token=token("c|x|2026-01-01T00:00:00+00:00")), {}),
+        "token no zone": (lambda s: s.list(page_token=token(f"c|{UNKNOWN}|2026-01-01T00:00:00")), {}),
+        "token year 1": (lambda s: s.list(page_token=token(f"c|{UNKNOWN}|0001-01-01T00:00:00+14:00")), {}),
+        "token year 9999": (lambda s: s.list(page_token=token(f"c|{UNKNOWN}|9999-12-31T23:59:59-14:00")), {}),
         "token no UTF-8": (lambda s: s.list(page_token=base64.urlsafe_b64encode(b"\xff\xfe").decode()), {}),
+        "token of another order": (lambda s: s.list(page_token=token(f"k|{UNKNOWN}|key")), {}),
+        "token NUL": (
+            lambda s: s.list(page_token=token(f"k|{UNKNOWN}|\x00"), filter=runs.RunFilter(key_prefix="k")),
+            {},
+        ),
         "token umlauts": (lambda s: s.list(page_token="ü" * 10), {}),
     },
     (INVALID, "INVALID_OWNER"): {

@@ -172,13 +172,14 @@ async def test_runs_are_found_by_workflow_state_and_namespace(world: World) -> N
     running = await world.first.start("one")
     await world.first.cancel(cancelled)
 
-    async def found(**fields: Any) -> list[str]:
-        return [run.run_id for run in (await world.first.runs.List(runs_pb2.ListRequest(**fields))).runs]
+    async def found(namespace: str = "", **fields: Any) -> list[str]:
+        request = runs_pb2.ListRequest(namespace=namespace, filter=runs_pb2.RunFilter(**fields))
+        return [run.run_id for run in (await world.first.runs.List(request)).runs]
 
     assert await found() == [running, other, cancelled]
     assert await found(workflow="one") == [running, cancelled]
-    assert await found(state=runs_pb2.RUN_STATE_CANCELLED) == [cancelled]
-    assert await found(workflow="waiting", state=runs_pb2.RUN_STATE_FAILED) == []
+    assert await found(states=[runs_pb2.RUN_STATE_CANCELLED]) == [cancelled]
+    assert await found(workflow="waiting", states=[runs_pb2.RUN_STATE_FAILED]) == []
     assert await found(namespace="b") == []
 
 

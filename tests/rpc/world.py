@@ -76,7 +76,8 @@ SWEEP = "workflow: swept\nnodes:\n  work: {type: call, handler: h.work, queue: s
 EMPTY = """
 DELETE FROM runs; DELETE FROM outputs; DELETE FROM tasks; DELETE FROM attempts; DELETE FROM beats; DELETE FROM tokens;
 DELETE FROM run_events; DELETE FROM outbox; DELETE FROM timers; DELETE FROM signals; DELETE FROM requests;
-DELETE FROM stale_reports; DELETE FROM workers; DELETE FROM start_keys; DELETE FROM definitions;
+DELETE FROM run_labels; DELETE FROM workers;
+DELETE FROM stale_reports; DELETE FROM start_keys; DELETE FROM definitions;
 DELETE FROM buckets WHERE bucket > 1; UPDATE settings SET value = '2';
 """
 
@@ -334,7 +335,18 @@ class World:
                     f"SELECT * FROM {table} WHERE run_id = $1 ORDER BY 1, 2, 3", UUID(run_id)
                 )
             ]
-            for table in ("runs", "tasks", "attempts", "tokens", "outputs", "run_events", "timers", "signals", "outbox")
+            for table in (
+                "runs",
+                "tasks",
+                "attempts",
+                "tokens",
+                "outputs",
+                "run_events",
+                "timers",
+                "signals",
+                "outbox",
+                "run_labels",
+            )
         }
 
     # --- collisions

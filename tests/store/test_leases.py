@@ -99,8 +99,9 @@ async def pool(database: asyncpg.Connection[asyncpg.Record], lasting_database_ur
     await database.executemany(
         "INSERT INTO runs (bucket, run_id, namespace, workflow, version, state, epoch, seq, trace, vars, cancelling,"
         " failing, expired, finish_path, open_tasks, succeeded_tasks, unhandled_tasks, error, created_at,"
-        " last_event_at, finished_at, paused_at)"
-        " VALUES (0, $1, 'default', 'flow', 1, $2, 1, 1, '', '{}', $3, $4, $5, $6, 0, 0, 0, $7, now(), now(), $8, $9)",
+        " last_event_at, finished_at, paused_at, failure_class)"
+        " VALUES (0, $1, 'default', 'flow', 1, $2, 1, 1, '', '{}', $3, $4, $5, $6, 0, 0, 0, $7, now(), now(), $8, $9,"
+        " $10)",
         [
             (
                 case.run_id,
@@ -112,6 +113,7 @@ async def pool(database: asyncpg.Connection[asyncpg.Record], lasting_database_ur
                 b"{}" if case.run_state in {RunState.FAILED, RunState.CANCELLED} else None,
                 NOW if case.run_state in FINAL_RUN_STATES else None,
                 NOW if case.is_paused else None,
+                {RunState.FAILED: "timeout", RunState.CANCELLED: "cancelled"}.get(case.run_state, ""),
             )
             for case in CASES
         ],

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from headway.cli.command import Afterwards, Exit, Mistake
+from headway.cli.filters import with_whole_id
 from headway.cli.output import Output
 from headway.cli.parser import parse
 from headway.client import DeadlinePassed, Refused, Unreachable
@@ -38,6 +39,7 @@ async def run(arguments: Sequence[str]) -> int | Afterwards:
     output = Output(as_json="--json" in arguments, as_lines="--json-lines" in arguments)
     try:
         command, session = parse(arguments)
+        command = await with_whole_id(command, session)
         return await command.run(session)
     except Mistake as error:
         return _fail(output, "USAGE", str(error))

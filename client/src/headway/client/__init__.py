@@ -4,10 +4,12 @@ Plain Python goes in and comes out; gRPC and protobuf stay inside. What is not n
 imports nothing of Headway but `headway.api`.
 """
 
+from headway.client._bulk_calls import BulkResult, Signalled
 from headway.client._client import Client
 from headway.client._connection import Patience
 from headway.client._definition_values import Checked, Definition, Deployed, Fault
 from headway.client._explaining import Explanation, OpenEdge, Reason, ReasonKind
+from headway.client._filters import RunFilter
 from headway.client._refusals import (
     BatchTooLarge,
     DeadlinePassed,
@@ -15,10 +17,12 @@ from headway.client._refusals import (
     HeadwayError,
     InvalidInput,
     InvalidKey,
+    InvalidLabel,
     InvalidPageToken,
     InvalidPayload,
     InvalidRequestId,
     InvalidSignalName,
+    KeyNotFound,
     KeyReused,
     NodeNotFound,
     NodeNotReached,
@@ -62,6 +66,7 @@ from headway.client._values import (
 __all__ = [
     "Attempt",
     "BatchTooLarge",
+    "BulkResult",
     "Checked",
     "Client",
     "DeadlinePassed",
@@ -74,12 +79,14 @@ __all__ = [
     "HeadwayError",
     "InvalidInput",
     "InvalidKey",
+    "InvalidLabel",
     "InvalidPageToken",
     "InvalidPayload",
     "InvalidRequestId",
     "InvalidSignalName",
     "Json",
     "JsonInput",
+    "KeyNotFound",
     "KeyReused",
     "NewRun",
     "NodeNotFound",
@@ -100,12 +107,14 @@ __all__ = [
     "RunClosed",
     "RunDetails",
     "RunError",
+    "RunFilter",
     "RunNotFinished",
     "RunNotFound",
     "RunNotHeld",
     "RunPaused",
     "RunState",
     "RunStopping",
+    "Signalled",
     "StaleReport",
     "Started",
     "StoreUnavailable",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from headway.client._address import DEFAULT_ADDRESS
+from headway.client._bulk_calls import BulkCalls
 from headway.client._connection import DEFAULT_MESSAGE_LIMIT, Connection, Patience
 from headway.client._definition_calls import DefinitionCalls
 from headway.client._run_calls import RunCalls
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import grpc
 
 
-class Client(DefinitionCalls, RunCalls):
+class Client(DefinitionCalls, RunCalls, BulkCalls):
     """Talks to the coordinators of one Headway, for one namespace.
 
     Make it inside the event loop that uses it, and share it between tasks::
@@ -57,6 +58,7 @@ class Client(DefinitionCalls, RunCalls):
         )
         DefinitionCalls.__init__(self, connection, namespace)
         RunCalls.__init__(self, connection, namespace)
+        BulkCalls.__init__(self, connection, namespace)
 
     async def __aenter__(self) -> Self:
         """Use the client."""

@@ -82,6 +82,12 @@ class RunNotFound(Refused):
     expected_reason = "RUN_NOT_FOUND"
 
 
+class KeyNotFound(Refused):
+    """No run was started with this key."""
+
+    expected_reason = "KEY_NOT_FOUND"
+
+
 class NodeNotFound(Refused):
     """The run's workflow has no such node."""
 
@@ -104,6 +110,12 @@ class PayloadTooLarge(Refused):
     """The input, payload or file is larger than the server takes."""
 
     expected_reason = "PAYLOAD_TOO_LARGE"
+
+
+class InvalidLabel(Refused):
+    """A label is too long, there are too many, or one cannot be computed from the input."""
+
+    expected_reason = "INVALID_LABEL"
 
 
 class InvalidKey(Refused):

@@ -9,13 +9,14 @@ from google.protobuf import duration_pb2
 from headway.api.runs.v1 import runs_pb2, runs_pb2_grpc
 from headway.client import _translate
 from headway.client._explaining import explanation
+from headway.client._filters import RunFilter
 from headway.client._refusals import item_refusal
 from headway.client._request_id import new_request_id
 from headway.client._trace import current_traceparent
 from headway.client._values import NewRun, Outcome, Progress, RetryPlan
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
     from datetime import timedelta
 
     from headway.client._connection import Connection
@@ -47,6 +48,7 @@ class RunCalls:
         *,
         key: str | None = None,
         version: int | None = None,
+        labels: Mapping[str, str] | None = None,
         request_id: str | None = None,
     ) -> Started:
         """Start a run, in the trace of the current OpenTelemetry span.
@@ -56,6 +58,7 @@ class RunCalls:
             input: A JSON value; None means {}.
             key: Idempotency key, 1 to 200 characters: the same key with the same request names the same run.
             version: The version to run; None: the deployed one.
+            labels: What it can be found by besides, by name; they go before those of the definition.
             request_id: UUID; None: a new one.
 
         Raises:
@@ -63,10 +66,18 @@ class RunCalls:
             InvalidInput: The input breaks the workflow's schema.
             PayloadTooLarge: The input is larger than 1 MiB.
             InvalidKey: The key is empty or too long.
+            InvalidLabel: A label is too long, or one of the definition's cannot be computed from the input.
             KeyReused: The key belongs to another request.
             Overloaded: The server takes no runs just now.
         """
-        new = NewRun(workflow, input, key=key, version=version, request_id=request_id or new_request_id())
+        new = NewRun(
+            workflow,
+            input,
+            key=key,
+            version=version,
+            labels=labels or {},
+            request_id=request_id or new_request_id(),
+        )
         return _translate.started(await self._connection.call(self._runs.Start, self._start_request(new)))
 
     async def start_many(self, runs: Iterable[NewRun]) -> list[Started | Refused]:
@@ -99,6 +110,7 @@ class RunCalls:
             request_id=new.request_id,
             version=new.version or 0,
             traceparent=current_traceparent(),
+            labels=new.labels,
         )
 
     async def get(self, run_id: str) -> RunDetails:
@@ -119,16 +131,17 @@ class RunCalls:
         request = runs_pb2.ExplainRequest(namespace=self._namespace, run_id=run_id)
         return explanation(await self._connection.call(self._runs.Explain, request))
 
-    async def list(
-        self, *, workflow: str | None = None, state: RunState | None = None, page_size: int = 50
-    ) -> AsyncIterator[Run]:
-        """Runs, newest first, page by page as they are read."""
+    async def list(self, wanted: RunFilter | None = None, *, page_size: int = 50) -> AsyncIterator[Run]:
+        """Runs that a filter means, page by page as they are read; None: all.
+
+        Latest start first; with `finished_from` or `finished_until` latest end first; with `key_prefix` in the order of
+        keys. While runs come and go, none comes twice, and none that matches all the while is left out.
+        """
         token = ""
         while True:
             request = runs_pb2.ListRequest(
                 namespace=self._namespace,
-                workflow=workflow or "",
-                state=_translate.run_state_message(state),
+                filter=(wanted or RunFilter()).message(),
                 page_size=min(page_size, LARGEST_PAGE),
                 page_token=token,
             )

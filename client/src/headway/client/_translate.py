@@ -104,6 +104,7 @@ def run(message: runs_pb2.Run) -> values.Run:
         pause_reason=message.pause_reason,
         clock_paused=message.clock_paused,
         cancel_reason=message.cancel_reason,
+        labels=dict(sorted(message.labels.items())),
     )
 
 

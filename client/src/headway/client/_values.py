@@ -88,6 +88,7 @@ class Run:
         pause_reason: Why, for people; may be empty.
         clock_paused: True: its time-outs stand still while it is paused.
         cancel_reason: Why it was cancelled, for people; may be empty.
+        labels: By name.
     """
 
     run_id: str
@@ -109,6 +110,7 @@ class Run:
     pause_reason: str = ""
     clock_paused: bool = False
     cancel_reason: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +281,7 @@ class NewRun:
         input: A JSON value; None means {}.
         key: Idempotency key; None: none.
         version: The version to run; None: the deployed one.
+        labels: What it can be found by besides, by name.
         request_id: UUID, made with this value: giving the same value to `start_many` again starts nothing twice.
     """
 
@@ -286,6 +289,7 @@ class NewRun:
     input: JsonInput = None
     key: str | None = field(default=None, kw_only=True)
     version: int | None = field(default=None, kw_only=True)
+    labels: Mapping[str, str] = field(default_factory=dict[str, str], kw_only=True)
     request_id: str = field(default_factory=new_request_id, kw_only=True)
 
 

@@ -2,6 +2,7 @@
 
 from headway.cli.command import Command
 from headway.cli.commands.definitions import Check, Deploy
+from headway.cli.commands.many import Delete
 from headway.cli.commands.pausing import Pause, Resume, Skip
 from headway.cli.commands.runs import History, List, Show, Start, Watch
 from headway.cli.commands.servers import Dev, Upgrade, Work
@@ -26,6 +27,7 @@ COMMANDS: tuple[type[Command], ...] = (
     Skip,
     Cancel,
     Retry,
+    Delete,
     Work,
     Upgrade,
 )

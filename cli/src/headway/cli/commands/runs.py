@@ -3,11 +3,13 @@
 import argparse
 import json
 from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import ClassVar
 
 from headway.cli import clock
 from headway.cli.arguments import at_least_one, json_value
 from headway.cli.command import Command, Exit, Session
+from headway.cli.filters import add_filters, filter_of, label, labels_of
 from headway.cli.following import exit_of, follow, tell_outcome
 from headway.cli.output import Output, plain
 from headway.cli.telling import (
@@ -24,7 +26,7 @@ from headway.cli.telling import (
     span,
     task_row,
 )
-from headway.client import Event, Json, Run, RunDetails, RunState, Started, Task, TaskState
+from headway.client import Event, Json, Run, RunDetails, Started, Task, TaskState
 
 LONGEST_OUTPUT = 120  # characters of a task's output in `show`; --json has all of it
 
@@ -40,6 +42,7 @@ class Start(Command):
     input: Json
     key: str | None
     version: int | None
+    label: list[tuple[str, str]]
     wait: bool
 
     @classmethod
@@ -51,12 +54,22 @@ class Start(Command):
         )
         parser.add_argument("--key", help="idempotency key: the same key with the same input names the same run")
         parser.add_argument("--version", type=at_least_one, metavar="N", help="else the deployed version")
+        parser.add_argument(
+            "--label",
+            action="append",
+            type=label,
+            default=[],
+            metavar="NAME=VALUE",
+            help="what it can be found by besides (several: repeat it)",
+        )
         parser.add_argument("--wait", action="store_true", help="follow the run to its end; exit 1 unless it succeeded")
 
     async def run(self, session: Session) -> Exit:
         """Start, and follow if asked to."""
         async with session.client() as client:
-            started = await client.start(self.workflow, self.input, key=self.key, version=self.version)
+            started = await client.start(
+                self.workflow, self.input, key=self.key, version=self.version, labels=dict(self.label)
+            )
         if not self.wait:
             if session.output.for_people:
                 self._tell(session.output, started)
@@ -81,32 +94,34 @@ class Start(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class List(Command):
-    """List runs, newest first."""
+    """List runs: latest start first; by when they finished, latest end first; by how keys begin, in their order."""
 
     name: ClassVar = ("list",)
     help: ClassVar = "list runs"
 
     workflow: str | None
-    state: str | None
+    version: int | None
+    state: list[str]
+    failure_class: str | None
+    key: str | None
+    label: list[tuple[str, str]]
+    since: datetime | None
+    until: datetime | None
+    finished_since: datetime | None
+    finished_until: datetime | None
     limit: int
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add the filters."""
-        parser.add_argument("--workflow", metavar="NAME", help="only runs of this workflow")
-        parser.add_argument(
-            "--state",
-            choices=[state.value for state in RunState if state is not RunState.UNSPECIFIED],
-            help="only runs in this state",
-        )
+        add_filters(parser)
         parser.add_argument("--limit", type=at_least_one, default=50, metavar="N", help="at most so many (50)")
 
     async def run(self, session: Session) -> Exit:
         """Read as many as wanted."""
-        state = RunState(self.state) if self.state else None
         runs: list[Run] = []
         async with session.client() as client:
-            async for run in client.list(workflow=self.workflow, state=state, page_size=self.limit):
+            async for run in client.list(filter_of(self), page_size=self.limit):
                 runs.append(run)
                 if len(runs) == self.limit:
                     break
@@ -208,7 +223,7 @@ class Watch(Command):
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the run that a command is about."""
-    parser.add_argument("run_id", metavar="RUN", help="its id")
+    parser.add_argument("run_id", metavar="RUN", help="its id, or the digits that it begins with")
 
 
 def _ended(run: Run) -> dict[str, object]:
@@ -268,6 +283,8 @@ def _header(output: Output, run: Run) -> None:
         output.say(f"cancelled {run.cancel_reason}")
     if run.key is not None:
         output.say(f"key       {run.key}")
+    if run.labels:
+        output.say(f"labels    {labels_of(run.labels)}")
     if run.error is not None:
         output.say(f"error     {run_error_line(run.error)}", style="red")
     _print_json(output, "input", run.input)

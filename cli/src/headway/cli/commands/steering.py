@@ -6,30 +6,38 @@ from datetime import timedelta
 from typing import ClassVar
 
 from headway.cli.arguments import duration, json_value
-from headway.cli.command import Command, Exit, Session
-from headway.cli.commands.runs import add_run
-from headway.client import Json, RunState
+from headway.cli.command import Command, Exit, Mistake, Session
+from headway.cli.commands.many import Meant, add_many, do_to_many, is_of_many
+from headway.client import Client, Json, RunState, Signalled
 
 DEFAULT_GRACE = timedelta(seconds=60)  # the server's choice when a cancel names none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal(Command):
-    """Send a run an outside event; it is kept until a wait_for_event node takes it."""
+    """Send a run an outside event; it is kept until a wait_for_event node takes it.
+
+    The run is named by its id, or by the idempotency key that it was started with:
+    `headway signal --key ORDER-7 approval`.
+    """
 
     name: ClassVar = ("signal",)
     help: ClassVar = "send a run an outside event"
 
-    run_id: str
+    run_id: str | None
     signal_name: str
     payload: Json
     id: str
     ttl: timedelta | None
+    key: str | None
+    workflow: str | None
+    start: bool
+    input: Json
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        """Add the event."""
-        add_run(parser)
+        """Add the run and the event."""
+        parser.add_argument("run_id", metavar="RUN", nargs="?", help="its id, or the digits that it begins with")
         parser.add_argument("signal_name", metavar="NAME", help="the event, as its wait_for_event node spells it")
         parser.add_argument(
             "--payload", type=json_value, metavar="JSON|@FILE|@-", help="JSON, a file, or standard input; else null"
@@ -38,38 +46,64 @@ class Signal(Command):
         parser.add_argument(
             "--ttl", type=duration, metavar="DURATION", help="how long it may wait to be taken; else for ever"
         )
+        parser.add_argument("--key", help="instead of RUN: the idempotency key that it was started with")
+        parser.add_argument("--workflow", metavar="NAME", help="with --key: the run must be of this workflow")
+        parser.add_argument("--start", action="store_true", help="start a run of --workflow if --key has none")
+        parser.add_argument(
+            "--input", type=json_value, metavar="JSON|@FILE|@-", help="with --start: the run's input; else {}"
+        )
 
     async def run(self, session: Session) -> Exit:
         """Send it."""
         async with session.client() as client:
-            seq = await client.signal(self.run_id, self.signal_name, self.payload, id=self.id, ttl=self.ttl)
+            sent = await self._send(client)
         if session.output.for_people:
-            session.output.say(f"run {self.run_id} has received {self.signal_name} (event {seq})")
+            started = "" if sent.existed else " was started and"
+            session.output.say(f"run {sent.run_id}{started} has received {self.signal_name} (event {sent.seq})")
         else:
-            session.output.document({"run_id": self.run_id, "name": self.signal_name, "seq": seq})
+            facts = {"existed": sent.existed} if self.start else {}
+            session.output.document({"run_id": sent.run_id, "name": self.signal_name, "seq": sent.seq, **facts})
         return Exit.SUCCESS
+
+    async def _send(self, client: Client) -> Signalled:
+        if (self.run_id is None) == (self.key is None):
+            raise Mistake("name the run by its id or by --key: one of the two")
+        if self.start and (self.key is None or self.workflow is None):
+            raise Mistake("--start needs --key and --workflow: they say which run is started")
+        if self.start and self.key is not None and self.workflow is not None:
+            return await client.signal_with_start(
+                self.workflow, self.key, self.signal_name, self.payload, input=self.input
+            )
+        if self.key is not None:
+            return await client.signal_key(self.key, self.signal_name, self.payload, workflow=self.workflow)
+        run_id = self.run_id or ""
+        seq = await client.signal(run_id, self.signal_name, self.payload, id=self.id, ttl=self.ttl)
+        return Signalled(run_id=run_id, seq=seq, existed=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel(Command):
-    """Ask a run to stop. Its handlers are told at once, or at their next Renew; the run ends without those that go on.
+class Cancel(Meant, Command):
+    """Ask a run, or all open runs that filters mean, to stop.
+
+    Its handlers are told at once, or at their worker's next Renew; the run ends without those that go on.
 
     Attempts that have not ended when the grace is over are closed as unknown: their work may have been done. What
     completed is undone by the nodes that `compensate` names, before the run ends.
     """
 
     name: ClassVar = ("cancel",)
-    help: ClassVar = "stop a run"
+    help: ClassVar = "stop runs"
 
-    run_id: str
+    run_id: str | None
     reason: str
     grace: timedelta | None
     no_compensation: bool
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        """Add why, how long, and what becomes of what was done."""
-        add_run(parser)
+        """Add which runs, why, how long, and what becomes of what was done."""
+        parser.add_argument("run_id", metavar="RUN", nargs="?", help="its id, or the digits that it begins with")
+        add_many(parser)
         parser.add_argument("--reason", default="", help="why; kept in the history")
         parser.add_argument("--grace", type=duration, metavar="DURATION", help="for handlers to end, such as 10s (60s)")
         parser.add_argument(
@@ -80,8 +114,19 @@ class Cancel(Command):
 
     async def run(self, session: Session) -> Exit:
         """Ask."""
+        if is_of_many(self.run_id, self):
+            return await do_to_many(
+                session,
+                self,
+                "cancel",
+                lambda client, wanted, dry, request_id: client.cancel_all(
+                    wanted, self.reason, grace=self.grace, dry_run=dry, request_id=request_id
+                ),
+            )
         async with session.client() as client:
-            state = await client.cancel(self.run_id, self.reason, grace=self.grace, compensate=not self.no_compensation)
+            state = await client.cancel(
+                self.run_id or "", self.reason, grace=self.grace, compensate=not self.no_compensation
+            )
         if not session.output.for_people:
             session.output.document({"run_id": self.run_id, "state": state})
         elif state is RunState.CANCELLED:
@@ -97,21 +142,24 @@ class Cancel(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retry(Command):
-    """Reopen a finished run. Nodes that are neither chosen nor behind a chosen one keep their result."""
+class Retry(Meant, Command):
+    """Reopen a finished run, or all that filters mean (without --state: those that failed or were cancelled).
+
+    Nodes that are neither chosen nor behind a chosen one keep their result.
+    """
 
     name: ClassVar = ("retry",)
-    help: ClassVar = "reopen a finished run"
+    help: ClassVar = "reopen finished runs"
 
-    run_id: str
+    run_id: str | None
     from_nodes: list[str]
-    dry_run: bool
     render_inputs: bool
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        """Add what to redo."""
-        add_run(parser)
+        """Add which runs, and what to redo."""
+        parser.add_argument("run_id", metavar="RUN", nargs="?", help="its id, or the digits that it begins with")
+        add_many(parser, has_dry_run=True)
         parser.add_argument(
             "--from",
             dest="from_nodes",
@@ -127,9 +175,18 @@ class Retry(Command):
 
     async def run(self, session: Session) -> Exit:
         """Ask, and tell the plan."""
+        if is_of_many(self.run_id, self):
+            return await do_to_many(
+                session,
+                self,
+                "retry",
+                lambda client, wanted, dry, request_id: client.retry_all(
+                    wanted, self.from_nodes, render_inputs=self.render_inputs, dry_run=dry, request_id=request_id
+                ),
+            )
         async with session.client() as client:
             plan = await client.retry(
-                self.run_id, self.from_nodes, dry_run=self.dry_run, render_inputs=self.render_inputs
+                self.run_id or "", self.from_nodes, dry_run=self.dry_run, render_inputs=self.render_inputs
             )
         output = session.output
         if not output.for_people:

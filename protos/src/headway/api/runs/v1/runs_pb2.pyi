@@ -78,7 +78,14 @@ REASON_KIND_PAUSED: ReasonKind
 REASON_KIND_CLOSED: ReasonKind
 
 class Run(_message.Message):
-    __slots__ = ("run_id", "namespace", "workflow", "version", "state", "epoch", "cancelling", "created_at", "finished_at", "error", "output", "last_seq", "key", "input", "paused_at", "pause_reason", "clock_paused", "cancel_reason", "compensating")
+    __slots__ = ("run_id", "namespace", "workflow", "version", "state", "epoch", "cancelling", "created_at", "finished_at", "error", "output", "last_seq", "key", "input", "paused_at", "pause_reason", "clock_paused", "cancel_reason", "compensating", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_FIELD_NUMBER: _ClassVar[int]
@@ -98,6 +105,7 @@ class Run(_message.Message):
     CLOCK_PAUSED_FIELD_NUMBER: _ClassVar[int]
     CANCEL_REASON_FIELD_NUMBER: _ClassVar[int]
     COMPENSATING_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     namespace: str
     workflow: str
@@ -117,7 +125,8 @@ class Run(_message.Message):
     clock_paused: bool
     cancel_reason: str
     compensating: bool
-    def __init__(self, run_id: _Optional[str] = ..., namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., version: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., epoch: _Optional[int] = ..., cancelling: _Optional[bool] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., output: _Optional[bytes] = ..., last_seq: _Optional[int] = ..., key: _Optional[str] = ..., input: _Optional[bytes] = ..., paused_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[str] = ..., clock_paused: _Optional[bool] = ..., cancel_reason: _Optional[str] = ..., compensating: _Optional[bool] = ...) -> None: ...
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, run_id: _Optional[str] = ..., namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., version: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., epoch: _Optional[int] = ..., cancelling: _Optional[bool] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., output: _Optional[bytes] = ..., last_seq: _Optional[int] = ..., key: _Optional[str] = ..., input: _Optional[bytes] = ..., paused_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[str] = ..., clock_paused: _Optional[bool] = ..., cancel_reason: _Optional[str] = ..., compensating: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class RunError(_message.Message):
     __slots__ = ("failure_class", "message", "paths")
@@ -256,7 +265,14 @@ class Event(_message.Message):
     def __init__(self, seq: _Optional[int] = ..., type: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., path: _Optional[str] = ..., attempt: _Optional[int] = ..., event: _Optional[bytes] = ..., actions: _Optional[bytes] = ..., format: _Optional[int] = ...) -> None: ...
 
 class StartRequest(_message.Message):
-    __slots__ = ("namespace", "workflow", "input", "key", "request_id", "version", "traceparent")
+    __slots__ = ("namespace", "workflow", "input", "key", "request_id", "version", "traceparent", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -264,6 +280,7 @@ class StartRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     workflow: str
     input: bytes
@@ -271,7 +288,8 @@ class StartRequest(_message.Message):
     request_id: str
     version: int
     traceparent: str
-    def __init__(self, namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., input: _Optional[bytes] = ..., key: _Optional[str] = ..., request_id: _Optional[str] = ..., version: _Optional[int] = ..., traceparent: _Optional[str] = ...) -> None: ...
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., input: _Optional[bytes] = ..., key: _Optional[str] = ..., request_id: _Optional[str] = ..., version: _Optional[int] = ..., traceparent: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class StartResponse(_message.Message):
     __slots__ = ("run_id", "existed", "version")
@@ -381,19 +399,52 @@ class OpenEdge(_message.Message):
     on: str
     def __init__(self, from_node: _Optional[str] = ..., on: _Optional[str] = ...) -> None: ...
 
-class ListRequest(_message.Message):
-    __slots__ = ("namespace", "workflow", "state", "page_size", "page_token")
-    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+class RunFilter(_message.Message):
+    __slots__ = ("workflow", "version", "states", "failure_class", "created_from", "created_until", "finished_from", "finished_until", "key", "key_prefix", "labels", "run_id_prefix")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     WORKFLOW_FIELD_NUMBER: _ClassVar[int]
-    STATE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_CLASS_FIELD_NUMBER: _ClassVar[int]
+    CREATED_FROM_FIELD_NUMBER: _ClassVar[int]
+    CREATED_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FROM_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    KEY_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    workflow: str
+    version: int
+    states: _containers.RepeatedScalarFieldContainer[RunState]
+    failure_class: str
+    created_from: _timestamp_pb2.Timestamp
+    created_until: _timestamp_pb2.Timestamp
+    finished_from: _timestamp_pb2.Timestamp
+    finished_until: _timestamp_pb2.Timestamp
+    key: str
+    key_prefix: str
+    labels: _containers.ScalarMap[str, str]
+    run_id_prefix: str
+    def __init__(self, workflow: _Optional[str] = ..., version: _Optional[int] = ..., states: _Optional[_Iterable[_Union[RunState, str]]] = ..., failure_class: _Optional[str] = ..., created_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., key: _Optional[str] = ..., key_prefix: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., run_id_prefix: _Optional[str] = ...) -> None: ...
+
+class ListRequest(_message.Message):
+    __slots__ = ("namespace", "filter", "page_size", "page_token")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     namespace: str
-    workflow: str
-    state: RunState
+    filter: RunFilter
     page_size: int
     page_token: str
-    def __init__(self, namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., filter: _Optional[_Union[RunFilter, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListResponse(_message.Message):
     __slots__ = ("runs", "next_page_token")
@@ -442,7 +493,7 @@ class WatchResponse(_message.Message):
     def __init__(self, event: _Optional[_Union[Event, _Mapping]] = ..., state: _Optional[_Union[RunState, str]] = ...) -> None: ...
 
 class SignalRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "name", "payload", "request_id", "id", "ttl")
+    __slots__ = ("namespace", "run_id", "name", "payload", "request_id", "id", "ttl", "key", "workflow")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -450,6 +501,8 @@ class SignalRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     TTL_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     name: str
@@ -457,13 +510,107 @@ class SignalRequest(_message.Message):
     request_id: str
     id: str
     ttl: _duration_pb2.Duration
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., request_id: _Optional[str] = ..., id: _Optional[str] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    key: str
+    workflow: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., request_id: _Optional[str] = ..., id: _Optional[str] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., key: _Optional[str] = ..., workflow: _Optional[str] = ...) -> None: ...
 
 class SignalResponse(_message.Message):
-    __slots__ = ("seq",)
+    __slots__ = ("seq", "run_id")
     SEQ_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     seq: int
-    def __init__(self, seq: _Optional[int] = ...) -> None: ...
+    run_id: str
+    def __init__(self, seq: _Optional[int] = ..., run_id: _Optional[str] = ...) -> None: ...
+
+class SignalWithStartRequest(_message.Message):
+    __slots__ = ("start", "name", "payload")
+    START_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    start: StartRequest
+    name: str
+    payload: bytes
+    def __init__(self, start: _Optional[_Union[StartRequest, _Mapping]] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ...) -> None: ...
+
+class SignalWithStartResponse(_message.Message):
+    __slots__ = ("run", "seq")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    run: StartResponse
+    seq: int
+    def __init__(self, run: _Optional[_Union[StartResponse, _Mapping]] = ..., seq: _Optional[int] = ...) -> None: ...
+
+class DeleteRequest(_message.Message):
+    __slots__ = ("namespace", "run_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
+
+class DeleteResponse(_message.Message):
+    __slots__ = ("deleted",)
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    deleted: bool
+    def __init__(self, deleted: _Optional[bool] = ...) -> None: ...
+
+class BulkRequest(_message.Message):
+    __slots__ = ("namespace", "filter", "cancel", "retry", "delete", "dry_run", "page_size", "page_token", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_FIELD_NUMBER: _ClassVar[int]
+    RETRY_FIELD_NUMBER: _ClassVar[int]
+    DELETE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    filter: RunFilter
+    cancel: BulkCancel
+    retry: BulkRetry
+    delete: BulkDelete
+    dry_run: bool
+    page_size: int
+    page_token: str
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., filter: _Optional[_Union[RunFilter, _Mapping]] = ..., cancel: _Optional[_Union[BulkCancel, _Mapping]] = ..., retry: _Optional[_Union[BulkRetry, _Mapping]] = ..., delete: _Optional[_Union[BulkDelete, _Mapping]] = ..., dry_run: _Optional[bool] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class BulkCancel(_message.Message):
+    __slots__ = ("reason", "grace")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    GRACE_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    grace: _duration_pb2.Duration
+    def __init__(self, reason: _Optional[str] = ..., grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class BulkRetry(_message.Message):
+    __slots__ = ("from_nodes", "render_inputs")
+    FROM_NODES_FIELD_NUMBER: _ClassVar[int]
+    RENDER_INPUTS_FIELD_NUMBER: _ClassVar[int]
+    from_nodes: _containers.RepeatedScalarFieldContainer[str]
+    render_inputs: bool
+    def __init__(self, from_nodes: _Optional[_Iterable[str]] = ..., render_inputs: _Optional[bool] = ...) -> None: ...
+
+class BulkDelete(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class BulkResponse(_message.Message):
+    __slots__ = ("results", "next_page_token")
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[BulkResult]
+    next_page_token: str
+    def __init__(self, results: _Optional[_Iterable[_Union[BulkResult, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class BulkResult(_message.Message):
+    __slots__ = ("run_id", "refusal")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    refusal: _tasks_pb2.Refusal
+    def __init__(self, run_id: _Optional[str] = ..., refusal: _Optional[_Union[_tasks_pb2.Refusal, _Mapping]] = ...) -> None: ...
 
 class CancelRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "reason", "grace", "request_id", "no_compensation")

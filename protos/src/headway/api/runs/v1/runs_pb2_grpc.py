@@ -99,10 +99,25 @@ class RunsServiceStub:
                 request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.SkipRequest.SerializeToString,
                 response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.SkipResponse.FromString,
                 _registered_method=True)
+        self.SignalWithStart = channel.unary_unary(
+                '/headway.api.runs.v1.RunsService/SignalWithStart',
+                request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.SignalWithStartRequest.SerializeToString,
+                response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.SignalWithStartResponse.FromString,
+                _registered_method=True)
         self.Retry = channel.unary_unary(
                 '/headway.api.runs.v1.RunsService/Retry',
                 request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.RetryRequest.SerializeToString,
                 response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.RetryResponse.FromString,
+                _registered_method=True)
+        self.Delete = channel.unary_unary(
+                '/headway.api.runs.v1.RunsService/Delete',
+                request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.DeleteRequest.SerializeToString,
+                response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.DeleteResponse.FromString,
+                _registered_method=True)
+        self.Bulk = channel.unary_unary(
+                '/headway.api.runs.v1.RunsService/Bulk',
+                request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.BulkRequest.SerializeToString,
+                response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.BulkResponse.FromString,
                 _registered_method=True)
 
 
@@ -117,7 +132,7 @@ class RunsServiceServicer:
     def Start(self, request, context):
         """Start starts a run of the deployed version. Safe to repeat: by `key` if given, else by request_id.
         NOT_FOUND (WORKFLOW_NOT_FOUND), INVALID_ARGUMENT (INVALID_INPUT, INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_KEY,
-        INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
+        INVALID_LABEL, INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
         the delay in the google.rpc.RetryInfo that comes with it).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -150,7 +165,10 @@ class RunsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def List(self, request, context):
-        """List returns runs, newest first. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
+        """List returns runs that a filter means, page by page: latest start first; with an instant of the end in the filter,
+        latest end first; with the beginning of a key, in the order of keys. While runs come and go no run comes twice and
+        none is left out that matches all the while. A page may be short, or empty, and not be the last: only a page without
+        next_page_token is. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -173,7 +191,7 @@ class RunsServiceServicer:
 
     def Signal(self, request, context):
         """Signal buffers an outside event for the run. Safe to repeat with the same request_id (used for another request:
-        ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND),
+        ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND, KEY_NOT_FOUND),
         FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -218,9 +236,36 @@ class RunsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SignalWithStart(self, request, context):
+        """SignalWithStart signals the run of a key, and starts it first when there is none: of all that call with one key at
+        the same time, one starts it. An open run of the key is signalled whatever input it was started with. Safe to repeat
+        with the same request_id. What Start and Signal are refused for; INVALID_ARGUMENT (INVALID_KEY: without a key).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Retry(self, request, context):
         """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
         NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NOTHING_TO_RETRY).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Delete(self, request, context):
+        """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
+        again. Safe to repeat: what is not there any more is answered with deleted = false. FAILED_PRECONDITION
+        (RUN_NOT_FINISHED).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Bulk(self, request, context):
+        """Bulk does one thing to a page of the runs that a filter means, each judged by itself: one that is refused harms no
+        other. Go on with next_page_token until there is none. Safe to repeat with the same request_id, one page or all from
+        the beginning: what was done to a run is not done again. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -289,10 +334,25 @@ def add_RunsServiceServicer_to_server(servicer, server):
                     request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.SkipRequest.FromString,
                     response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.SkipResponse.SerializeToString,
             ),
+            'SignalWithStart': grpc.unary_unary_rpc_method_handler(
+                    servicer.SignalWithStart,
+                    request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.SignalWithStartRequest.FromString,
+                    response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.SignalWithStartResponse.SerializeToString,
+            ),
             'Retry': grpc.unary_unary_rpc_method_handler(
                     servicer.Retry,
                     request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.RetryRequest.FromString,
                     response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.RetryResponse.SerializeToString,
+            ),
+            'Delete': grpc.unary_unary_rpc_method_handler(
+                    servicer.Delete,
+                    request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.DeleteRequest.FromString,
+                    response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.DeleteResponse.SerializeToString,
+            ),
+            'Bulk': grpc.unary_unary_rpc_method_handler(
+                    servicer.Bulk,
+                    request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.BulkRequest.FromString,
+                    response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.BulkResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -635,6 +695,33 @@ class RunsService:
             _registered_method=True)
 
     @staticmethod
+    def SignalWithStart(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.api.runs.v1.RunsService/SignalWithStart',
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.SignalWithStartRequest.SerializeToString,
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.SignalWithStartResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def Retry(request,
             target,
             options=(),
@@ -651,6 +738,60 @@ class RunsService:
             '/headway.api.runs.v1.RunsService/Retry',
             headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.RetryRequest.SerializeToString,
             headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.RetryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Delete(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.api.runs.v1.RunsService/Delete',
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.DeleteRequest.SerializeToString,
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.DeleteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Bulk(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.api.runs.v1.RunsService/Bulk',
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.BulkRequest.SerializeToString,
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.BulkResponse.FromString,
             options,
             channel_credentials,
             insecure,

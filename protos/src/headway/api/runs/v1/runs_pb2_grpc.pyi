@@ -41,7 +41,7 @@ class RunsServiceStub:
     Start: _grpc.UnaryUnaryMultiCallable[_runs_pb2.StartRequest, _runs_pb2.StartResponse]
     """Start starts a run of the deployed version. Safe to repeat: by `key` if given, else by request_id.
     NOT_FOUND (WORKFLOW_NOT_FOUND), INVALID_ARGUMENT (INVALID_INPUT, INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_KEY,
-    INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
+    INVALID_LABEL, INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
     the delay in the google.rpc.RetryInfo that comes with it).
     """
     StartMany: _grpc.UnaryUnaryMultiCallable[_runs_pb2.StartManyRequest, _runs_pb2.StartManyResponse]
@@ -57,7 +57,11 @@ class RunsServiceStub:
     reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
     """
     List: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRequest, _runs_pb2.ListResponse]
-    """List returns runs, newest first. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN)."""
+    """List returns runs that a filter means, page by page: latest start first; with an instant of the end in the filter,
+    latest end first; with the beginning of a key, in the order of keys. While runs come and go no run comes twice and
+    none is left out that matches all the while. A page may be short, or empty, and not be the last: only a page without
+    next_page_token is. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
+    """
     GetHistory: _grpc.UnaryUnaryMultiCallable[_runs_pb2.GetHistoryRequest, _runs_pb2.GetHistoryResponse]
     """GetHistory returns the run's events in order. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
     Watch: _grpc.UnaryStreamMultiCallable[_runs_pb2.WatchRequest, _runs_pb2.WatchResponse]
@@ -66,7 +70,7 @@ class RunsServiceStub:
     """
     Signal: _grpc.UnaryUnaryMultiCallable[_runs_pb2.SignalRequest, _runs_pb2.SignalResponse]
     """Signal buffers an outside event for the run. Safe to repeat with the same request_id (used for another request:
-    ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND),
+    ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND, KEY_NOT_FOUND),
     FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
     """
     Cancel: _grpc.UnaryUnaryMultiCallable[_runs_pb2.CancelRequest, _runs_pb2.CancelResponse]
@@ -91,9 +95,24 @@ class RunsServiceStub:
     NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
     (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have).
     """
+    SignalWithStart: _grpc.UnaryUnaryMultiCallable[_runs_pb2.SignalWithStartRequest, _runs_pb2.SignalWithStartResponse]
+    """SignalWithStart signals the run of a key, and starts it first when there is none: of all that call with one key at
+    the same time, one starts it. An open run of the key is signalled whatever input it was started with. Safe to repeat
+    with the same request_id. What Start and Signal are refused for; INVALID_ARGUMENT (INVALID_KEY: without a key).
+    """
     Retry: _grpc.UnaryUnaryMultiCallable[_runs_pb2.RetryRequest, _runs_pb2.RetryResponse]
     """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
     NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NOTHING_TO_RETRY).
+    """
+    Delete: _grpc.UnaryUnaryMultiCallable[_runs_pb2.DeleteRequest, _runs_pb2.DeleteResponse]
+    """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
+    again. Safe to repeat: what is not there any more is answered with deleted = false. FAILED_PRECONDITION
+    (RUN_NOT_FINISHED).
+    """
+    Bulk: _grpc.UnaryUnaryMultiCallable[_runs_pb2.BulkRequest, _runs_pb2.BulkResponse]
+    """Bulk does one thing to a page of the runs that a filter means, each judged by itself: one that is refused harms no
+    other. Go on with next_page_token until there is none. Safe to repeat with the same request_id, one page or all from
+    the beginning: what was done to a run is not done again. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
     """
 
 @_typing.type_check_only
@@ -109,7 +128,7 @@ class RunsServiceAsyncStub(RunsServiceStub):
     Start: _aio.UnaryUnaryMultiCallable[_runs_pb2.StartRequest, _runs_pb2.StartResponse]  # type: ignore[assignment]
     """Start starts a run of the deployed version. Safe to repeat: by `key` if given, else by request_id.
     NOT_FOUND (WORKFLOW_NOT_FOUND), INVALID_ARGUMENT (INVALID_INPUT, INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_KEY,
-    INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
+    INVALID_LABEL, INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
     the delay in the google.rpc.RetryInfo that comes with it).
     """
     StartMany: _aio.UnaryUnaryMultiCallable[_runs_pb2.StartManyRequest, _runs_pb2.StartManyResponse]  # type: ignore[assignment]
@@ -125,7 +144,11 @@ class RunsServiceAsyncStub(RunsServiceStub):
     reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
     """
     List: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRequest, _runs_pb2.ListResponse]  # type: ignore[assignment]
-    """List returns runs, newest first. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN)."""
+    """List returns runs that a filter means, page by page: latest start first; with an instant of the end in the filter,
+    latest end first; with the beginning of a key, in the order of keys. While runs come and go no run comes twice and
+    none is left out that matches all the while. A page may be short, or empty, and not be the last: only a page without
+    next_page_token is. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
+    """
     GetHistory: _aio.UnaryUnaryMultiCallable[_runs_pb2.GetHistoryRequest, _runs_pb2.GetHistoryResponse]  # type: ignore[assignment]
     """GetHistory returns the run's events in order. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
     Watch: _aio.UnaryStreamMultiCallable[_runs_pb2.WatchRequest, _runs_pb2.WatchResponse]  # type: ignore[assignment]
@@ -134,7 +157,7 @@ class RunsServiceAsyncStub(RunsServiceStub):
     """
     Signal: _aio.UnaryUnaryMultiCallable[_runs_pb2.SignalRequest, _runs_pb2.SignalResponse]  # type: ignore[assignment]
     """Signal buffers an outside event for the run. Safe to repeat with the same request_id (used for another request:
-    ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND),
+    ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND, KEY_NOT_FOUND),
     FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
     """
     Cancel: _aio.UnaryUnaryMultiCallable[_runs_pb2.CancelRequest, _runs_pb2.CancelResponse]  # type: ignore[assignment]
@@ -159,9 +182,24 @@ class RunsServiceAsyncStub(RunsServiceStub):
     NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
     (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have).
     """
+    SignalWithStart: _aio.UnaryUnaryMultiCallable[_runs_pb2.SignalWithStartRequest, _runs_pb2.SignalWithStartResponse]  # type: ignore[assignment]
+    """SignalWithStart signals the run of a key, and starts it first when there is none: of all that call with one key at
+    the same time, one starts it. An open run of the key is signalled whatever input it was started with. Safe to repeat
+    with the same request_id. What Start and Signal are refused for; INVALID_ARGUMENT (INVALID_KEY: without a key).
+    """
     Retry: _aio.UnaryUnaryMultiCallable[_runs_pb2.RetryRequest, _runs_pb2.RetryResponse]  # type: ignore[assignment]
     """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
     NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NOTHING_TO_RETRY).
+    """
+    Delete: _aio.UnaryUnaryMultiCallable[_runs_pb2.DeleteRequest, _runs_pb2.DeleteResponse]  # type: ignore[assignment]
+    """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
+    again. Safe to repeat: what is not there any more is answered with deleted = false. FAILED_PRECONDITION
+    (RUN_NOT_FINISHED).
+    """
+    Bulk: _aio.UnaryUnaryMultiCallable[_runs_pb2.BulkRequest, _runs_pb2.BulkResponse]  # type: ignore[assignment]
+    """Bulk does one thing to a page of the runs that a filter means, each judged by itself: one that is refused harms no
+    other. Go on with next_page_token until there is none. Safe to repeat with the same request_id, one page or all from
+    the beginning: what was done to a run is not done again. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
     """
 
 class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -180,7 +218,7 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_runs_pb2.StartResponse, _abc.Awaitable[_runs_pb2.StartResponse]]:
         """Start starts a run of the deployed version. Safe to repeat: by `key` if given, else by request_id.
         NOT_FOUND (WORKFLOW_NOT_FOUND), INVALID_ARGUMENT (INVALID_INPUT, INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_KEY,
-        INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
+        INVALID_LABEL, INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
         the delay in the google.rpc.RetryInfo that comes with it).
         """
 
@@ -220,7 +258,11 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.ListResponse, _abc.Awaitable[_runs_pb2.ListResponse]]:
-        """List returns runs, newest first. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN)."""
+        """List returns runs that a filter means, page by page: latest start first; with an instant of the end in the filter,
+        latest end first; with the beginning of a key, in the order of keys. While runs come and go no run comes twice and
+        none is left out that matches all the while. A page may be short, or empty, and not be the last: only a page without
+        next_page_token is. Read only. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
+        """
 
     @_abc_1.abstractmethod
     def GetHistory(
@@ -247,7 +289,7 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.SignalResponse, _abc.Awaitable[_runs_pb2.SignalResponse]]:
         """Signal buffers an outside event for the run. Safe to repeat with the same request_id (used for another request:
-        ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND),
+        ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND, KEY_NOT_FOUND),
         FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
         """
 
@@ -298,6 +340,17 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def SignalWithStart(
+        self,
+        request: _runs_pb2.SignalWithStartRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.SignalWithStartResponse, _abc.Awaitable[_runs_pb2.SignalWithStartResponse]]:
+        """SignalWithStart signals the run of a key, and starts it first when there is none: of all that call with one key at
+        the same time, one starts it. An open run of the key is signalled whatever input it was started with. Safe to repeat
+        with the same request_id. What Start and Signal are refused for; INVALID_ARGUMENT (INVALID_KEY: without a key).
+        """
+
+    @_abc_1.abstractmethod
     def Retry(
         self,
         request: _runs_pb2.RetryRequest,
@@ -305,6 +358,28 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_runs_pb2.RetryResponse, _abc.Awaitable[_runs_pb2.RetryResponse]]:
         """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
         NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NOTHING_TO_RETRY).
+        """
+
+    @_abc_1.abstractmethod
+    def Delete(
+        self,
+        request: _runs_pb2.DeleteRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.DeleteResponse, _abc.Awaitable[_runs_pb2.DeleteResponse]]:
+        """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
+        again. Safe to repeat: what is not there any more is answered with deleted = false. FAILED_PRECONDITION
+        (RUN_NOT_FINISHED).
+        """
+
+    @_abc_1.abstractmethod
+    def Bulk(
+        self,
+        request: _runs_pb2.BulkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.BulkResponse, _abc.Awaitable[_runs_pb2.BulkResponse]]:
+        """Bulk does one thing to a page of the runs that a filter means, each judged by itself: one that is refused harms no
+        other. Go on with next_page_token until there is none. Safe to repeat with the same request_id, one page or all from
+        the beginning: what was done to a run is not done again. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
         """
 
 def add_RunsServiceServicer_to_server(servicer: RunsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

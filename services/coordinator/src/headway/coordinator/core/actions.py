@@ -285,6 +285,12 @@ class SetGeneration(Order, frozen=True, gc=False, tag=33):
     generation: int
 
 
+class LabelRun(Order, frozen=True, gc=False, tag=34):
+    """Insert the new run's labels, by name."""
+
+    labels: dict[str, str]
+
+
 Action: TypeAlias = (
     CreateRun
     | StartRun
@@ -319,4 +325,5 @@ Action: TypeAlias = (
     | PostponeTask
     | ResetVariables
     | SetGeneration
+    | LabelRun
 )

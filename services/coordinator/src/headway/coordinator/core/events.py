@@ -1,5 +1,6 @@
 """What happened to a run: facts, in the past tense. Time and chance come with them as data."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -49,6 +50,7 @@ class RunStarted(Event, frozen=True):
     key: str | None
     trace: str
     input: Document
+    labels: Mapping[str, str] = {}  # recorded by LabelRun
 
 
 class NodeCompleted(Event, frozen=True):

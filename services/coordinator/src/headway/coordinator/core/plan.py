@@ -291,6 +291,8 @@ class Plan:
         input_schema, output_schema: JSON Schema of the run's input, and of its output when it succeeds; None: anything.
         variables: JSON Schemas by variable; None: any variable may be set to anything.
         deadline_ms: of the run, from its start (or reopening).
+        labels: of every run, by name; they see the input only.
+        retention_ms: how long finished runs are kept, by state; for ever in states that are not named.
         outgoing, incoming: edge indexes per node, in index order. A node without incoming edges is a start.
     """
 
@@ -302,5 +304,7 @@ class Plan:
     variables: Mapping[str, Json] | None = None
     deadline_ms: int | None = None
     on_failure: OnFailure = OnFailure.STOP
+    labels: Mapping[str, Template] = field(default_factory=dict[str, Template])
+    retention_ms: Mapping[str, int] = field(default_factory=dict[str, int])
     outgoing: Mapping[str, tuple[int, ...]]
     incoming: Mapping[str, tuple[int, ...]]

@@ -66,6 +66,8 @@ def encode_plan(plan: Plan) -> dict[str, Json]:
         "variables": None if plan.variables is None else dict(plan.variables),
         "deadline_ms": plan.deadline_ms,
         "on_failure": plan.on_failure.value,
+        "labels": {name: encode_template(value) for name, value in plan.labels.items()},
+        "retention_ms": dict[str, Json](plan.retention_ms),
         "outgoing": {node: list[Json](edges) for node, edges in plan.outgoing.items()},
         "incoming": {node: list[Json](edges) for node, edges in plan.incoming.items()},
     }
@@ -91,6 +93,8 @@ def decode_plan(data: Mapping[str, Json]) -> Plan:
             variables=_optional(data["variables"], _entries),
             deadline_ms=_optional(data["deadline_ms"], _integer),
             on_failure=OnFailure(data["on_failure"]),
+            labels={name: decode_template(value) for name, value in _entries(data["labels"]).items()},
+            retention_ms={state: _integer(kept) for state, kept in _entries(data["retention_ms"]).items()},
             outgoing=_decode_indexes(data["outgoing"]),
             incoming=_decode_indexes(data["incoming"]),
         )

@@ -76,6 +76,9 @@ class Projector:
             last_event_at=self.at,
         )
 
+    def _label_run(self, action: do.LabelRun) -> None:
+        self.draft.changes.labels.update(action.labels)
+
     def _start_run(self, _action: do.StartRun) -> None:
         run = self.draft.write_run()
         run.state = RunState(RUN.move(run.state, "start").target)
@@ -407,4 +410,5 @@ _CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
     do.PostponeTask: Projector._postpone_task,
     do.ResetVariables: Projector._reset_variables,
     do.SetGeneration: Projector._set_generation,
+    do.LabelRun: Projector._label_run,
 }

@@ -59,8 +59,14 @@ class NodeNotSkippable(Refusal):
     reason = "NODE_NOT_SKIPPABLE"
 
 
+class KeyNotFound(Refusal):
+    """No run was started with the key {key!r} in namespace {namespace}, or it is not of the workflow named."""
+
+    reason = "KEY_NOT_FOUND"
+
+
 class RunNotFinished(Refusal):
-    """Run {run_id} is {state}: only a finished run can be retried; cancel it first or wait for its end."""
+    """Run {run_id} is {state}: only a finished run can be retried or deleted; cancel it first or wait for its end."""
 
     reason = "RUN_NOT_FINISHED"
 
@@ -111,6 +117,12 @@ class PayloadTooLarge(Refusal):
     """{field} has {size} bytes; the limit is {limit}. Store it elsewhere and pass a reference."""
 
     reason = "PAYLOAD_TOO_LARGE"
+
+
+class InvalidLabel(Refusal):
+    """The run cannot be labelled: {problem}."""
+
+    reason = "INVALID_LABEL"
 
 
 class InvalidKey(Refusal):

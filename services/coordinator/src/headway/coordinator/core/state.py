@@ -50,6 +50,7 @@ class Changes(Struct):
     signals: dict[int, SignalRow] = field(default_factory=dict)
     attempts: list[AttemptRow] = field(default_factory=list)
     dispatches: list[tuple[str, int]] = field(default_factory=list)
+    labels: dict[str, str] = field(default_factory=dict)
 
 
 class State(Struct):

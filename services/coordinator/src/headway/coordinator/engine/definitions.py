@@ -73,6 +73,8 @@ class Definitions:
         workflow = result.plan.workflow
         digest = hashlib.sha256(source.encode()).hexdigest()
         plan = orjson.dumps(encode_plan(result.plan))
+        kept = result.plan.retention_ms
+        retention = orjson.dumps(dict(kept)).decode() if kept else None
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(SQL["lock_workflow"], namespace, workflow)
@@ -81,7 +83,7 @@ class Definitions:
                 version = same["version"] if same else 1 + max((record["version"] for record in versions), default=0)
                 if same is None:
                     key = (namespace, workflow, version)
-                    await connection.execute(SQL["insert_definition"], *key, digest, source, plan)
+                    await connection.execute(SQL["insert_definition"], *key, digest, source, plan, retention)
                 changed = same is None or not same["deployed"]
                 if changed:
                     await self._set_deployed(connection, namespace, workflow, version)

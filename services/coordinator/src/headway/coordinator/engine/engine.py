@@ -153,6 +153,10 @@ class Engine:
         """A connection for a lane of one's own."""
         return self._seats.seat()
 
+    def keep(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Run something in the background until the engine stops."""
+        self._spawn(work, name)
+
     def serve(self, lane: Lane[Any]) -> None:
         """Run a lane until the engine stops."""
         self._lanes.append(lane)

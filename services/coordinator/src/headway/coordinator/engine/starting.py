@@ -5,8 +5,8 @@ time, even if it would be refused today.
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -14,7 +14,15 @@ import orjson
 
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.graph import Graph
-from headway.coordinator.core.refusals import InvalidInput, KeyReused, Overloaded, Refusal, WorkflowNotFound
+from headway.coordinator.core.labels import labels_of
+from headway.coordinator.core.refusals import (
+    InvalidInput,
+    InvalidLabel,
+    KeyReused,
+    Overloaded,
+    Refusal,
+    WorkflowNotFound,
+)
 from headway.coordinator.core.schemas import misfits
 from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.engine import Engine
@@ -30,7 +38,12 @@ KEY_LANES = 4  # transactions that claim keys at the same time: each is of one o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartAsk:
-    """A run that somebody wants to start. `version` 0: the deployed one."""
+    """A run that somebody wants to start.
+
+    Attributes:
+        version: 0: the deployed one.
+        adopts: a run of the key and the workflow will do, whatever it was started with.
+    """
 
     request_id: UUID
     namespace: str
@@ -39,6 +52,8 @@ class StartAsk:
     key: str | None
     input: Document
     trace: str
+    labels: Mapping[str, str]
+    adopts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +85,7 @@ class _Beginning:
     run_id: UUID
     version: int = 0
     graph: Graph | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
     fault: Refusal | None = None
     answer: Answer | None = None
 
@@ -116,6 +132,12 @@ class Starts:
             if schema is not None and (faults := misfits(schema, each.ask.input.value)):
                 path, problem = faults[0]
                 each.fault = InvalidInput(path=path, problem=problem)
+                continue
+            if each.ask.labels or each.graph.plan.labels:
+                try:
+                    each.labels = labels_of(each.graph.plan.labels, each.ask.labels, each.ask.input)
+                except InvalidLabel as fault:
+                    each.fault = fault
 
     async def _ask_keys(self, keyed: Sequence[_Beginning]) -> None:
         """The keys of sound starts claim a run id, unless they have one; those of others may have one."""
@@ -162,7 +184,8 @@ class Starts:
             if isinstance(existed, Exception):
                 each.answer = existed
             elif not existed:
-                each.answer = Started(each.run_id, False, each.version)
+                is_anothers = each.ask.adopts and not is_seeded_by(each.run_id, each.ask.request_id)
+                each.answer = Started(each.run_id, is_anothers, each.version)
 
     async def _look_again(self, every: Sequence[_Beginning]) -> None:
         """Where the run is there already, answer as the first time; where it is not, the fault stands."""
@@ -186,7 +209,7 @@ def _whole(answers: list[Any]) -> list[Any]:
 
 
 def _digest(ask: StartAsk) -> str:
-    request = [ask.workflow, ask.version, ask.input.value]
+    request = [ask.workflow, ask.version, ask.input.value, *([dict(ask.labels)] if ask.labels else [])]
     return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
@@ -198,7 +221,7 @@ def _take(each: _Beginning, digest: str, holder: Claim | Exception | None) -> No
         raise StoreUnavailable("the claimed key was not there")
     elif holder is None:
         each.answer = each.fault
-    elif holder.digest != digest:
+    elif holder.digest != digest and not each.ask.adopts:
         each.answer = KeyReused(key=each.ask.key or "")
     else:
         each.run_id = holder.run_id
@@ -215,6 +238,7 @@ def _start(each: _Beginning, traceparent: str) -> Start:
         key=each.ask.key,
         run_trace=traceparent,
         input=each.ask.input,
+        labels=each.labels,
         in_namespace=each.ask.namespace,
     )
 
@@ -227,8 +251,8 @@ def _again(each: _Beginning, run: Any) -> Answer:
     if (
         run is None
         or (run["namespace"], run["workflow"], run["key"]) != (ask.namespace, ask.workflow, ask.key)
-        or ask.version not in (0, run["version"])
-        or orjson.loads(run["input"]) != ask.input.value
+        or (not ask.adopts and ask.version not in (0, run["version"]))
+        or (not ask.adopts and orjson.loads(run["input"]) != ask.input.value)
     ):
         return KeyReused(key=str(ask.request_id))
     return Started(each.run_id, not is_seeded_by(each.run_id, ask.request_id), run["version"])

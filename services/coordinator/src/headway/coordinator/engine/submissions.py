@@ -1,6 +1,6 @@
 """What can be asked of a run, as the decision lane takes it: each becomes an event, or is answered without one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import ClassVar, TypeAlias
@@ -95,6 +95,7 @@ class Start(Submission, frozen=True, kw_only=True):
     key: str | None
     run_trace: str
     input: Document
+    labels: Mapping[str, str]
     in_namespace: str
 
     @property
@@ -113,6 +114,7 @@ class Start(Submission, frozen=True, kw_only=True):
             key=self.key,
             trace=self.run_trace,
             input=self.input,
+            labels=self.labels,
         )
 
     def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:

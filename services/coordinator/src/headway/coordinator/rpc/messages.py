@@ -1,9 +1,6 @@
 """Rows into messages."""
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +13,6 @@ from headway.coordinator.core.compiler import Fault
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan import Node
 from headway.coordinator.core.records import readable
-from headway.coordinator.core.refusals import InvalidArgument, InvalidPageToken
 from headway.coordinator.core.rows import COMPENSATING, RunRow
 from headway.coordinator.engine.starting import Started
 from headway.coordinator.ids import run_id_text, task_id
@@ -30,10 +26,8 @@ STATES: Mapping[str, pb.RunState] = {
     "failed": pb.RUN_STATE_FAILED,
     "cancelled": pb.RUN_STATE_CANCELLED,
 }
-_FIRST_YEAR, _LAST_YEAR = 2000, 9000  # of instants that page tokens name: PostgreSQL can hold them in any zone
 PAGE_BYTES = 8 << 20  # of what a response carries besides its frame: half of the message limit
 ERROR_LIMIT = 4_096  # characters of a run's error
-_STATE_NAMES: Mapping[int, str] = {number: name for name, number in STATES.items()}
 _TASK_STATES: Mapping[str, pb.TaskState] = {
     "pending": pb.TASK_STATE_PENDING,
     "ready": pb.TASK_STATE_READY,
@@ -49,40 +43,6 @@ _TASK_STATES: Mapping[str, pb.TaskState] = {
 def is_final(state: str) -> bool:
     """A run in this state is over."""
     return state in ("succeeded", "failed", "cancelled")
-
-
-def state_name(number: int) -> str:
-    """The name of a state to filter by; unspecified: none. Raises InvalidArgument."""
-    if not number:
-        return ""
-    name = _STATE_NAMES.get(number)
-    if name is None:
-        raise InvalidArgument(field="state", problem=f"there is no state {number}")
-    return name
-
-
-def page_token(record: Any) -> str:
-    """Where the next page begins."""
-    return base64.urlsafe_b64encode(f"{record['created_at'].isoformat()}|{record['run_id'].hex}".encode()).decode()
-
-
-def read_page_token(token: str) -> tuple[datetime, UUID] | None:
-    """Read a token; empty: from the start. Raises InvalidPageToken."""
-    if not token:
-        return None
-    try:
-        instant, _, run_id = base64.urlsafe_b64decode(token.encode()).decode().partition("|")
-        return _storable_instant(instant), UUID(run_id)
-    except (ValueError, binascii.Error) as error:
-        raise InvalidPageToken from error
-
-
-def _storable_instant(text: str) -> datetime:
-    """Read an instant that the database can compare with. Raises ValueError."""
-    instant = datetime.fromisoformat(text)
-    if instant.tzinfo is None or not _FIRST_YEAR <= instant.year <= _LAST_YEAR:
-        raise ValueError(text)
-    return instant.astimezone(UTC)
 
 
 def start_response(started: Started) -> pb.StartResponse:
@@ -112,14 +72,15 @@ def run(record: Any) -> pb.Run:
         clock_paused=steering.clock_stopped,
         cancel_reason=steering.cancel_reason,
         compensating=record["ending"] == COMPENSATING and not is_final(record["state"]),
+        labels=dict(record["labels"] or ()),
     )
 
 
 def run_of(run_id: UUID, row: RunRow) -> pb.Run:
-    """A run, as it stands in a list, from a row that decisions read."""
+    """A run, as it stands in a list but for its labels, from a row that decisions read."""
     error = None if row.error is None else orjson.dumps(row.error)
     steering = msgspec.json.encode(row.steering)
-    return run({**msgspec.structs.asdict(row), "run_id": run_id, "error": error, "steering": steering})
+    return run({**msgspec.structs.asdict(row), "run_id": run_id, "error": error, "steering": steering, "labels": None})
 
 
 def _run_error(error: Mapping[str, Any]) -> pb.RunError:

@@ -23,6 +23,7 @@ FAULTS_BYTES = 3_000
 
 STATUS: Mapping[str, grpc.StatusCode] = {
     "RUN_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
+    "KEY_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
     "TASK_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
     "NODE_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
     "WORKFLOW_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
@@ -41,6 +42,7 @@ STATUS: Mapping[str, grpc.StatusCode] = {
     "INVALID_INPUT": grpc.StatusCode.INVALID_ARGUMENT,
     "INVALID_PAYLOAD": grpc.StatusCode.INVALID_ARGUMENT,
     "PAYLOAD_TOO_LARGE": grpc.StatusCode.INVALID_ARGUMENT,
+    "INVALID_LABEL": grpc.StatusCode.INVALID_ARGUMENT,
     "INVALID_KEY": grpc.StatusCode.INVALID_ARGUMENT,
     "INVALID_REQUEST_ID": grpc.StatusCode.INVALID_ARGUMENT,
     "INVALID_ARGUMENT": grpc.StatusCode.INVALID_ARGUMENT,

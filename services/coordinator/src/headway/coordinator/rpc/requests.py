@@ -2,16 +2,21 @@
 
 import re
 from datetime import timedelta
+from typing import Literal, Protocol
 from uuid import UUID, uuid5
 
 from google.protobuf.duration_pb2 import Duration
 
+from headway.coordinator.core.payloads import storable_text
 from headway.coordinator.core.refusals import InvalidArgument, InvalidRequestId, RunNotFound
 from headway.coordinator.ids import MalformedId, parse_run_id
 from headway.runtime.queues import NAMESPACE_PATTERN, is_namespace
 
 LONGEST = timedelta(days=3_650)  # of any pause
 TEXT_LIMIT = 200  # characters of names and keys
+GRACE_SECONDS = 60
+REASON_LIMIT = 1_000  # characters
+LONGEST_GRACE = timedelta(days=1)
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -58,6 +63,33 @@ def request_id_of(text: str) -> UUID:
 def signal_request_id(run_id: UUID, name: str, event_id: str) -> UUID:
     """The request id of a signal that has an id of its own: the same for the same event."""
     return uuid5(run_id, f"{name}\n{event_id}")
+
+
+def reason_text(text: str) -> str:
+    """Why somebody does something, for people, cut."""
+    return storable_text(text, REASON_LIMIT)
+
+
+class _WithGrace(Protocol):
+    @property
+    def grace(self) -> Duration: ...
+
+    def HasField(self, field_name: Literal["grace"], /) -> bool: ...
+
+
+def grace_of(request: _WithGrace) -> int:
+    """How long holders have, in milliseconds; unset: a minute. Raises InvalidArgument."""
+    grace = duration_of(request.grace, "grace") if request.HasField("grace") else timedelta(seconds=GRACE_SECONDS)
+    if not timedelta() <= grace <= LONGEST_GRACE:
+        raise InvalidArgument(field="grace", problem="it must be between 0 s and 1 day")
+    return int(grace / timedelta(milliseconds=1))
+
+
+def page_size(given: int, default: int, largest: int) -> int:
+    """How many a page has at the most; 0: the default. Raises InvalidArgument."""
+    if not 0 <= given <= largest:
+        raise InvalidArgument(field="page_size", problem=f"it must be between 0 and {largest}")
+    return given or default
 
 
 def traceparent_of(text: str) -> str:

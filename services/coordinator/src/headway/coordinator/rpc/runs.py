@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from headway.api.runs.v1 import runs_pb2 as pb
 from headway.api.runs.v1 import runs_pb2_grpc
-from headway.coordinator.core.document import EMPTY, NULL
-from headway.coordinator.core.payloads import accept, storable_text
+from headway.coordinator.core.document import EMPTY, NULL, Document
+from headway.coordinator.core.payloads import accept
 from headway.coordinator.core.refusals import (
     BatchTooLarge,
     InvalidArgument,
@@ -19,31 +18,35 @@ from headway.coordinator.core.refusals import (
     RunNotFound,
 )
 from headway.coordinator.engine.definitions import Definitions
+from headway.coordinator.engine.deleting import Deletions
 from headway.coordinator.engine.engine import Engine
+from headway.coordinator.engine.signalling import Keys
 from headway.coordinator.engine.starting import StartAsk, Started, Starts
 from headway.coordinator.engine.steering import Pause, Resume, Skip
 from headway.coordinator.engine.submissions import Cancel, Retry, Signal, Submission
+from headway.coordinator.ids import run_id_text
 from headway.coordinator.rpc import messages
+from headway.coordinator.rpc.bulk import bulk
 from headway.coordinator.rpc.explaining import explain_run
+from headway.coordinator.rpc.filters import page_token, read_page_token, run_filter
 from headway.coordinator.rpc.refusing import Refused, item_refusal, refuse, refusing
 from headway.coordinator.rpc.requests import (
     duration_ms,
-    duration_of,
+    grace_of,
     is_short,
     namespace_of,
     optional_text,
+    page_size,
+    reason_text,
     request_id_of,
     run_id_of,
     short_text,
     signal_request_id,
     traceparent_of,
 )
-from headway.coordinator.store import reading
+from headway.coordinator.store import listing, reading
 
 START_ITEMS = 256
-GRACE_SECONDS = 60
-LONGEST_GRACE = timedelta(days=1)
-REASON_LIMIT = 1_000  # characters
 PAGE, LARGEST_PAGE = 50, 1_000
 HISTORY_PAGE = 200
 WATCH_POLL_SECONDS = 0.5  # other coordinators' commits are seen this late
@@ -52,11 +55,13 @@ WATCH_POLL_SECONDS = 0.5  # other coordinators' commits are seen this late
 class RunsService(runs_pb2_grpc.RunsServiceServicer):
     """What applications and operators call."""
 
-    def __init__(self, engine: Engine, definitions: Definitions) -> None:
+    def __init__(self, engine: Engine, definitions: Definitions, deletions: Deletions) -> None:
         """Ask the engine."""
+        self._deletions = deletions
         self._engine = engine
         self._definitions = definitions
         self._starts = Starts(engine, definitions)
+        self._keys = Keys(engine, self._starts)
 
     @refusing
     async def Start(self, request: pb.StartRequest, context: Any) -> pb.StartResponse:
@@ -96,19 +101,17 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
     async def List(self, request: pb.ListRequest, context: Any) -> pb.ListResponse:
         """A page of runs."""
         namespace = namespace_of(request.namespace)
-        size = _page_size(request.page_size, PAGE)
-        state = messages.state_name(request.state)
-        after = messages.read_page_token(request.page_token)
-        workflow = optional_text(request.workflow, "workflow")
-        runs = await reading.list_runs(self._engine.pool, namespace, workflow, state, after, size + 1)
-        token = messages.page_token(runs[size - 1]) if len(runs) > size else ""
-        return pb.ListResponse(runs=[messages.run(record) for record in runs[:size]], next_page_token=token)
+        size = page_size(request.page_size, PAGE, LARGEST_PAGE)
+        wanted = run_filter(request.filter, namespace)
+        after = read_page_token(request.page_token, wanted)
+        records, place = await listing.list_runs(self._engine.pool, wanted, after, size)
+        return pb.ListResponse(runs=[messages.run(record) for record in records], next_page_token=page_token(place))
 
     @refusing
     async def GetHistory(self, request: pb.GetHistoryRequest, context: Any) -> pb.GetHistoryResponse:
         """A stretch of history."""
         run_id = await self._known(request.run_id, request.namespace)
-        size = _page_size(request.page_size, HISTORY_PAGE)
+        size = page_size(request.page_size, HISTORY_PAGE, LARGEST_PAGE)
         records = await reading.get_events(self._engine.pool, run_id, request.from_seq, size + 1)
         events = messages.events_that_fit(records[:size])
         next_seq = records[len(events)]["seq"] if len(records) > len(events) else 0
@@ -127,38 +130,70 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
     async def Signal(self, request: pb.SignalRequest, context: Any) -> pb.SignalResponse:
         """Buffer an outside event."""
         namespace = namespace_of(request.namespace)
-        if not is_short(request.name):
-            raise InvalidSignalName
-        run_id, event_id = run_id_of(request.run_id, namespace), optional_text(request.id, "id")
-        request_id = (
-            signal_request_id(run_id, request.name, event_id) if event_id else request_id_of(request.request_id)
-        )
+        name, payload = _signal(request)
+        if request.key and request.run_id:
+            raise InvalidArgument(field="key", problem="name the run by its id or by its key, not by both")
+        if request.key:
+            workflow = optional_text(request.workflow, "workflow")
+            run_id = await self._keys.run_of(namespace, short_text(request.key, "key"), workflow)
+        else:
+            run_id = run_id_of(request.run_id, namespace)
+        event_id = optional_text(request.id, "id")
         answer = await self._one(
             Signal(
                 run_id=run_id,
                 namespace=namespace,
-                request_id=request_id,
-                name=request.name,
-                payload=accept(request.payload, "payload", empty=NULL),
+                request_id=(
+                    signal_request_id(run_id, name, event_id) if event_id else request_id_of(request.request_id)
+                ),
+                name=name,
+                payload=payload,
                 ttl_ms=duration_ms(request.ttl, "ttl") if request.HasField("ttl") else None,
             )
         )
-        return pb.SignalResponse(seq=answer["seq"])
+        return pb.SignalResponse(seq=answer["seq"], run_id=run_id_text(run_id))
+
+    @refusing
+    async def SignalWithStart(self, request: pb.SignalWithStartRequest, context: Any) -> pb.SignalWithStartResponse:
+        """Buffer an outside event in the run of a key, which is started if need be."""
+        name, payload = _signal(request)
+        ask = _start_ask(request.start)
+        run = await self._keys.run_or_start(ask)
+        answer = await self._one(
+            Signal(run_id=run.run_id, namespace=ask.namespace, request_id=ask.request_id, name=name, payload=payload)
+        )
+        return pb.SignalWithStartResponse(run=messages.start_response(run), seq=answer["seq"])
+
+    @refusing
+    async def Delete(self, request: pb.DeleteRequest, context: Any) -> pb.DeleteResponse:
+        """Remove a finished run."""
+        namespace = namespace_of(request.namespace)
+        try:
+            run_id = run_id_of(request.run_id, namespace)
+        except RunNotFound:
+            return pb.DeleteResponse(deleted=False)
+        (answer,) = await self._deletions.delete([run_id], namespace)
+        if isinstance(answer, Refusal):
+            raise answer
+        return pb.DeleteResponse(deleted=answer)
+
+    @refusing
+    async def Bulk(self, request: pb.BulkRequest, context: Any) -> pb.BulkResponse:
+        """Do one thing to a page of runs."""
+        return await bulk(self._engine, self._deletions, request)
 
     @refusing
     async def Cancel(self, request: pb.CancelRequest, context: Any) -> pb.CancelResponse:
         """Stop a run."""
         namespace = namespace_of(request.namespace)
-        grace = duration_of(request.grace, "grace") if request.HasField("grace") else timedelta(seconds=GRACE_SECONDS)
-        if not timedelta() <= grace <= LONGEST_GRACE:
-            raise InvalidArgument(field="grace", problem="it must be between 0 s and 1 day")
+        grace_ms = grace_of(request)
         answer = await self._one(
             Cancel(
                 run_id=run_id_of(request.run_id, namespace),
                 namespace=namespace,
                 request_id=request_id_of(request.request_id),
-                reason=storable_text(request.reason, REASON_LIMIT),
-                grace_ms=int(grace / timedelta(milliseconds=1)),
+                reason=reason_text(request.reason),
+                grace_ms=grace_ms,
                 compensate=not request.no_compensation,
             )
         )
@@ -173,7 +208,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
                 run_id=run_id_of(request.run_id, namespace),
                 namespace=namespace,
                 request_id=request_id_of(request.request_id),
-                reason=storable_text(request.reason, REASON_LIMIT),
+                reason=reason_text(request.reason),
                 stop_clock=request.pause_clock,
             )
         )
@@ -202,7 +237,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
                 namespace=namespace,
                 request_id=request_id_of(request.request_id),
                 path=short_text(request.node, "node"),
-                reason=storable_text(request.reason, REASON_LIMIT),
+                reason=reason_text(request.reason),
                 output=accept(request.output, "output", empty=NULL),
             )
         )
@@ -259,6 +294,13 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
             self._engine.watchers.remove(run_id, told)
 
 
+def _signal(request: pb.SignalRequest | pb.SignalWithStartRequest) -> tuple[str, Document]:
+    """A signal's name and payload. Raises Refusal."""
+    if not is_short(request.name):
+        raise InvalidSignalName
+    return request.name, accept(request.payload, "payload", empty=NULL)
+
+
 def _start_ask(request: pb.StartRequest) -> StartAsk:
     """Read a start. Raises Refusal."""
     key = request.key if request.HasField("key") else None
@@ -274,6 +316,7 @@ def _start_ask(request: pb.StartRequest) -> StartAsk:
         key=key,
         input=accept(request.input, "input", empty=EMPTY),
         trace=traceparent_of(request.traceparent),
+        labels=dict(request.labels),
     )
 
 
@@ -295,12 +338,6 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
         await asyncio.wait_for(event.wait(), seconds)
     except TimeoutError:
         return
-
-
-def _page_size(given: int, default: int) -> int:
-    if not 0 <= given <= LARGEST_PAGE:
-        raise InvalidArgument(field="page_size", problem=f"it must be between 0 and {LARGEST_PAGE}")
-    return given or default
 
 
 __all__: Sequence[str] = ("RunsService",)

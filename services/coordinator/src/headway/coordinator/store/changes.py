@@ -48,3 +48,4 @@ class Saving(Struct, eq=False):
         mine.timers.update(later.timers)
         mine.signals.update(later.signals)
         mine.attempts.extend(later.attempts)
+        mine.labels.update(later.labels)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -50,16 +49,6 @@ async def get_run_state(pool: Pool, run_id: UUID, namespace: str) -> tuple[str, 
         async with pool.acquire() as connection:
             record = await connection.fetchrow(SQL["get_run_state"], bucket_of(run_id), run_id, namespace)
     return None if record is None else (record["state"], record["seq"])
-
-
-async def list_runs(
-    pool: Pool, namespace: str, workflow: str, state: str, after: tuple[datetime, UUID] | None, limit: int
-) -> list[Any]:
-    """Runs, newest first, behind the one given."""
-    created_at, run_id = after or (None, UUID(int=0))
-    with translated():
-        async with pool.acquire() as connection:
-            return await connection.fetch(SQL["list_runs"], namespace, workflow, state, created_at, run_id, limit)
 
 
 async def get_events(pool: Pool, run_id: UUID, from_seq: int, limit: int) -> list[Any]:

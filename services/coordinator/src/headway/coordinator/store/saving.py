@@ -74,7 +74,7 @@ async def save_straight(connection: Connection, bucket: int, batch: Iterable[Sav
 def _has_sides(saving: Saving) -> bool:
     """It changes what save_steps does not write."""
     changes = saving.changes
-    return bool(changes.timers or changes.tokens or changes.signals or saving.requests)
+    return bool(changes.timers or changes.tokens or changes.signals or changes.labels or saving.requests)
 
 
 async def _save_rest(connection: Connection, bucket: int, savings: Sequence[Saving], now: datetime) -> None:
@@ -143,7 +143,7 @@ async def _save_runs(connection: Connection, bucket: int, savings: Iterable[Savi
         if held.was_run is None:
             new.append(_new_run(held.run_id, row))
         else:
-            changed.append((held.run_id, held.was_run.seq, *_run_state(row), *_run_instants(row)))
+            changed.append((held.run_id, held.was_run.seq, *_run_state(row), *_run_instants(row), _class_of(row)))
     await _put(connection, "insert_runs", bucket, new)
     await guarded(connection, "update_runs", bucket, changed)
 
@@ -166,8 +166,13 @@ def _new_run(run_id: UUID, row: RunRow) -> tuple[Any, ...]:
     state, epoch, seq, *rest = _run_state(row)
     return (
         run_id, row.namespace, row.workflow, row.version, state, epoch, seq, row.key, row.trace, *rest,
-        row.created_at, *_run_instants(row),
+        row.created_at, *_run_instants(row), _class_of(row),
     )  # fmt: skip
+
+
+def _class_of(row: RunRow) -> str:
+    """The class of the run's failure, as lists look for it."""
+    return "" if row.error is None else str(row.error["failure_class"])
 
 
 async def _save_tasks(connection: Connection, bucket: int, savings: Iterable[Saving]) -> None:
@@ -229,6 +234,10 @@ def _sides(savings: Sequence[Saving]) -> Iterable[tuple[str, Rows]]:
         (s.held.run_id, row.seq, row.name, row.payload.raw, row.received_at, row.taken_by,
          row.taken_attempt, row.expires_at)
         for s in savings for row in s.changes.signals.values()
+    ]  # fmt: skip
+    yield "insert_labels", [
+        (s.held.run_id, name, value, s.changes.run.namespace, s.changes.run.created_at)
+        for s in savings if s.changes.run is not None for name, value in s.changes.labels.items()
     ]  # fmt: skip
     yield "insert_requests", [(s.held.run_id, request_id, answer) for s in savings for request_id, answer in s.requests]
 

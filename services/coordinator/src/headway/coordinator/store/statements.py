@@ -10,6 +10,8 @@ _TEXTS = load_statements(
     "starts.sql",
     "steps.sql",
     "runs.sql",
+    "lists.sql",
+    "deleting.sql",
     "tasks.sql",
     "leases.sql",
     "beats.sql",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from headway.coordinator.core.compiler import language
+from headway.coordinator.core.compiler.bookkeeping import read_labels, read_retention
 from headway.coordinator.core.compiler.compensation import check_compensation, edges_for_checking
 from headway.coordinator.core.compiler.edges import EdgeDraft, add_case_edges, read_edges
 from headway.coordinator.core.compiler.faults import Code, Fault, Faults, nearest
@@ -67,6 +68,7 @@ def _compile(reading: Reading, tree: YamlMap) -> Plan:
         check_name(reading, workflow, entries.place_of("workflow"), "a workflow")
     entries.source_text("description")
     reading = replace(reading, defaults=_read_defaults(reading, entries))
+    labels, retention = read_labels(reading, entries), read_retention(reading, entries)
     drafts = _read_all_nodes(reading, entries)
     before = reading.faults.count(_OF_THE_GRAPH)
     written, refused = read_edges(reading, entries.list("edges"), drafts)
@@ -87,6 +89,8 @@ def _compile(reading: Reading, tree: YamlMap) -> Plan:
         variables=_read_variables(reading, entries, drafts),
         deadline_ms=entries.duration("deadline"),
         on_failure=OnFailure(entries.word("on_failure") or OnFailure.STOP),
+        labels=labels,
+        retention_ms=retention,
         outgoing=shape.outgoing,
         incoming=shape.incoming,
     )

@@ -16,6 +16,7 @@ RESERVED_NAMES = frozenset({"none", "true", "false", "null", "in"})
 MAX_NODES = 2_000
 MIN_LEASE_MS, MAX_LEASE_MS = 1_000, 3_600_000
 MAX_DURATION_MS = 3_650 * 86_400_000
+MIN_RETENTION_MS = 60_000
 RUN_FIELDS = ("id", "workflow", "namespace", "version", "epoch")
 NODE_FIELDS_IN_EXPRESSIONS = ("output", "state")
 OWN_HANDLERS = "headway."
@@ -52,6 +53,7 @@ class Kind(StrEnum):
     SCHEMAS = "map of names to JSON Schemas"
     RULES = "list of retry rules"
     NEED = "all, any or a number"
+    RETENTION = "duration or durations by state"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +132,25 @@ WORKFLOW = (
         doc="What holds for nodes that do not say otherwise.",
         default="none",
     ),
+    Field(
+        name="labels",
+        kind=Kind.TEMPLATES,
+        doc="What its runs can be found by besides, from their input: texts, numbers or booleans; null: no such label.",
+        default="none",
+    ),
+    Field(
+        name="retention",
+        kind=Kind.RETENTION,
+        doc="How long finished runs are kept before they are deleted with all that is stored of them.",
+        default="for ever",
+    ),
     Field(name="nodes", kind=Kind.NODES, doc="The steps.", required=True),
     Field(name="edges", kind=Kind.EDGES, doc="What follows what.", default="none"),
+)
+
+RETENTION = tuple(
+    _duration(state, f"From the end of a run that {how}.", default="for ever", least=MIN_RETENTION_MS)
+    for state, how in (("succeeded", "succeeded"), ("failed", "failed"), ("cancelled", "was cancelled"))
 )
 
 EDGE = (

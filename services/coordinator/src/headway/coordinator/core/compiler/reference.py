@@ -78,6 +78,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "workflow": lambda: table(language.WORKFLOW),
     "defaults": lambda: table(language.DEFAULTS),
     "nodes": _nodes,
+    "retention": lambda: table(language.RETENTION),
     "request": lambda: table(language.REQUEST),
     "retry": lambda: table(language.RETRY),
     "retry rule": lambda: table(language.RETRY_RULE),

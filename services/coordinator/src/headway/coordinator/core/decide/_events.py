@@ -95,6 +95,8 @@ def _run_started(walk: Walk, event: RunStarted) -> None:
         )
     )
     walk.projector.count_event()
+    if event.labels:
+        walk.emit(do.LabelRun(labels=dict(event.labels)))
     path, attempt, role = RUN_INPUT
     walk.emit(do.StorePayload(path=path, attempt=attempt, role=role, data=event.input))
     walk.emit(do.StartRun())

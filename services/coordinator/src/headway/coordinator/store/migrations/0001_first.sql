@@ -13,6 +13,7 @@ CREATE TABLE definitions (
     source      text        NOT NULL,               -- YAML as it was deployed
     plan        bytea       NOT NULL,               -- compiled plan, JSON; never recompiled
     deployed    boolean     NOT NULL,
+    retention   jsonb,                              -- state: milliseconds that finished runs are kept; NULL: for ever
     created_at  timestamptz NOT NULL,
     CONSTRAINT definitions_pkey PRIMARY KEY (namespace, workflow, version),
     CONSTRAINT definitions_content_once UNIQUE (namespace, workflow, digest),
@@ -38,6 +39,7 @@ CREATE TABLE runs (
     succeeded_tasks integer     NOT NULL,
     unhandled_tasks integer     NOT NULL,           -- failed, and neither handled nor tolerated nor optional
     state           text        NOT NULL,
+    failure_class   text        NOT NULL DEFAULT '', -- of the error, for lists; '' without one
     cancelling      boolean     NOT NULL,           -- a user cancelled it
     failing         boolean     NOT NULL,           -- an unhandled failure stops it
     expired         boolean     NOT NULL,           -- its deadline passed
@@ -56,12 +58,31 @@ CREATE TABLE runs (
     CONSTRAINT runs_final_has_end CHECK ((state IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)),
     CONSTRAINT runs_error_when_not_succeeded CHECK ((state IN ('failed', 'cancelled')) = (error IS NOT NULL)),
     CONSTRAINT runs_paused_is_running CHECK (paused_at IS NULL OR state = 'running'),
+    -- Lists look for these pairs and no others.
+    CONSTRAINT runs_failure_class CHECK (CASE state
+        WHEN 'failed' THEN failure_class IN ('timeout', 'exec_failed', 'verdict_fail')
+        WHEN 'cancelled' THEN failure_class = 'cancelled'
+        ELSE failure_class = '' END),
     CONSTRAINT runs_final_has_no_open_tasks CHECK (finished_at IS NULL OR open_tasks = 0),
     CONSTRAINT runs_counts_not_negative CHECK (open_tasks >= 0 AND succeeded_tasks >= 0 AND unhandled_tasks >= 0)
 ) WITH (fillfactor = 60);
--- Over all buckets, for lists. It does not begin with the bucket: on a young table, where all indexes seem to cost the same,
--- it would be taken for the look-up of a run.
-CREATE INDEX runs_by_time ON runs (namespace, created_at DESC, run_id DESC);
+-- Over all buckets, for lists: see lists.sql. They do not begin with the bucket: on a young table, where all indexes seem
+-- to cost the same, they would be taken for the look-up of a run.
+CREATE INDEX runs_by_creation ON runs (namespace, workflow, version, state, failure_class, created_at, run_id);
+CREATE INDEX runs_by_end ON runs (namespace, workflow, version, state, failure_class, finished_at, run_id)
+    WHERE finished_at IS NOT NULL;
+
+-- What a run is called besides, as it was started; few runs have any.
+CREATE TABLE run_labels (
+    bucket     smallint    NOT NULL,
+    run_id     uuid        NOT NULL,
+    name       text        NOT NULL,
+    value      text        NOT NULL,
+    namespace  text        NOT NULL,
+    created_at timestamptz NOT NULL,                -- of the run
+    CONSTRAINT run_labels_pkey PRIMARY KEY (bucket, run_id, name)
+);
+CREATE INDEX run_labels_by_value ON run_labels (namespace, name, value, created_at, run_id);
 
 -- Payloads, stored once, never changed. A row for: the run's input (path '', role 'input', attempt 0); a task's
 -- rendered input (role 'input', at the attempt that rendered it); a task's output (role 'output', at its attempt).
@@ -223,7 +244,7 @@ CREATE TABLE timers (
         ('wait', 'event_timeout', 'retry', 'queue_timeout', 'total_timeout', 'heartbeat_timeout', 'stall_timeout',
          'run_deadline', 'cancel_grace'))
 );
-CREATE INDEX timers_due ON timers (due_at); -- as runs_by_time
+CREATE INDEX timers_due ON timers (due_at); -- as runs_by_creation
 
 CREATE TABLE signals (
     bucket      smallint    NOT NULL,
@@ -264,7 +285,7 @@ CREATE TABLE stale_reports (
 CREATE TABLE start_keys (
     bucket     smallint    NOT NULL,
     namespace  text        NOT NULL,
-    key        text        NOT NULL,
+    key        text        COLLATE "C" NOT NULL,    -- in an order in which those with the same beginning stand together
     run_id     uuid        NOT NULL,                -- claimed before the run is inserted under it
     digest     text        NOT NULL,                -- SHA-256 of the request
     created_at timestamptz NOT NULL,

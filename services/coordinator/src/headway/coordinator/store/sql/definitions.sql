@@ -27,8 +27,8 @@ SELECT version, digest, deployed FROM definitions WHERE namespace = $1 AND workf
 
 -- name: insert_definition
 -- A new version, not deployed yet.
-INSERT INTO definitions (namespace, workflow, version, digest, source, plan, deployed, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, false, now());
+INSERT INTO definitions (namespace, workflow, version, digest, source, plan, retention, deployed, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, false, now());
 
 -- name: undeploy
 -- Nothing is deployed for a moment, inside the transaction: only one version ever is.

@@ -1,0 +1,78 @@
+"""Deleting finished runs: on request, and those that their definitions keep no longer, in the background.
+
+Any number of coordinators may do so at the same time: whoever holds a run's lock deletes it, the others pass it by.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from uuid import UUID
+
+from headway.coordinator import clock
+from headway.coordinator.core.refusals import Refusal, RunNotFinished
+from headway.coordinator.engine.engine import Engine
+from headway.coordinator.store.deleting import delete_ended, find_expired, get_ends
+from headway.coordinator.store.errors import StoreConflict, StoreUnavailable
+
+LOOK_SECONDS = 30.0  # between two looks for what has expired
+BATCH = 50  # runs of one transaction
+TRIES = 3  # at a run that others hold
+_log = logging.getLogger(__name__)
+
+
+class Deletions:
+    """Deletes runs."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Use an engine's pool, and look for what has expired for as long as it runs."""
+        self._pool = engine.pool
+        engine.keep(self._keep_looking(), "retention")
+
+    async def delete(self, run_ids: Sequence[UUID], namespace: str) -> list[bool | Refusal]:
+        """Delete runs; for each, in order, whether there was one, or why it stays.
+
+        Raises:
+            StoreUnavailable: the database does not answer, or somebody held a run all the while.
+        """
+        answers: dict[UUID, bool | Refusal] = {}
+        for _ in range(TRIES):
+            left = [run_id for run_id in run_ids if run_id not in answers]
+            ends = {
+                run_id: end
+                for run_id, end in (await get_ends(self._pool, left)).items()
+                if end["namespace"] == namespace
+            }
+            answers |= dict.fromkeys([run_id for run_id in left if run_id not in ends], False)
+            answers |= {
+                run_id: RunNotFinished(run_id=run_id.hex, state=end["state"])
+                for run_id, end in ends.items()
+                if end["state"] in ("pending", "running")
+            }
+            final = {run_id: end for run_id, end in ends.items() if run_id not in answers}
+            answers |= dict.fromkeys(await delete_ended(self._pool, final), True)
+            if len(answers) == len({*run_ids}):
+                return [answers[run_id] for run_id in run_ids]
+        raise StoreUnavailable("a run that was to be deleted was locked by others")
+
+    async def sweep(self) -> int:
+        """Delete what has expired, batch by batch, resting as long as each took; how many there were."""
+        count = 0
+        while True:
+            began = clock.monotonic()
+            expired = await find_expired(self._pool, BATCH)
+            deleted = await delete_ended(self._pool, await get_ends(self._pool, expired))
+            count += len(deleted)
+            if len(expired) < BATCH or not deleted:
+                return count
+            await asyncio.sleep(clock.monotonic() - began)
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                count = await self.sweep()
+            except (StoreUnavailable, StoreConflict) as error:
+                _log.warning("expired runs were not deleted: %s", error)
+            else:
+                if count:
+                    _log.info("expired runs were deleted", extra={"runs": count})

@@ -1,0 +1,122 @@
+"""One thing done to many runs: a table from operations to what they do to a page."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID, uuid5
+
+from headway.api.runs.v1 import runs_pb2 as pb
+from headway.coordinator.core.machines import FINAL_RUN_STATES, RunState
+from headway.coordinator.core.refusals import InvalidArgument, Overloaded
+from headway.coordinator.engine.deleting import Deletions
+from headway.coordinator.engine.engine import Engine
+from headway.coordinator.engine.submissions import Cancel, Retry, Submission
+from headway.coordinator.ids import run_id_text
+from headway.coordinator.rpc.filters import page_token, read_page_token, run_filter
+from headway.coordinator.rpc.refusing import item_refusal
+from headway.coordinator.rpc.requests import grace_of, namespace_of, page_size, reason_text, request_id_of
+from headway.coordinator.store.errors import StoreUnavailable
+from headway.coordinator.store.listing import RunFilter, find_runs
+
+PAGE, LARGEST_PAGE = 50, 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The runs of a page, each with a request id of its own that follows from the request's."""
+
+    engine: Engine
+    deletions: Deletions
+    request: pb.BulkRequest
+    namespace: str
+    runs: Sequence[tuple[UUID, UUID]]
+
+    async def submit(self, make: Callable[[UUID, UUID], Submission]) -> list[Any]:
+        """Submit something for each."""
+        return await self.engine.submit([make(run_id, request_id) for run_id, request_id in self.runs])
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What can be done to many runs.
+
+    Attributes:
+        states: in which it can be done at all; where a filter names none, these are meant.
+        apply: does it, and gives an answer or an exception for each run of the page.
+    """
+
+    states: frozenset[RunState]
+    apply: Callable[[Page], Awaitable[Sequence[object]]]
+
+
+async def _cancel(page: Page) -> Sequence[object]:
+    given = page.request.cancel
+    grace_ms = grace_of(given)
+    return await page.submit(
+        lambda run_id, request_id: Cancel(
+            run_id=run_id,
+            namespace=page.namespace,
+            request_id=request_id,
+            reason=reason_text(given.reason),
+            grace_ms=grace_ms,
+        )
+    )
+
+
+async def _retry(page: Page) -> Sequence[object]:
+    given = page.request.retry
+    return await page.submit(
+        lambda run_id, request_id: Retry(
+            run_id=run_id,
+            namespace=page.namespace,
+            request_id=request_id,
+            chosen=tuple(given.from_nodes),
+            render_inputs=given.render_inputs,
+            dry_run=False,
+        )
+    )
+
+
+async def _delete(page: Page) -> Sequence[object]:
+    return await page.deletions.delete([run_id for run_id, _ in page.runs], page.namespace)
+
+
+OPERATIONS: Mapping[str, Operation] = {
+    "cancel": Operation(frozenset({RunState.PENDING, RunState.RUNNING}), _cancel),
+    "retry": Operation(frozenset({RunState.FAILED, RunState.CANCELLED}), _retry),
+    "delete": Operation(FINAL_RUN_STATES, _delete),
+}
+
+
+async def bulk(engine: Engine, deletions: Deletions, request: pb.BulkRequest) -> pb.BulkResponse:
+    """Do it to a page. Raises Refusal, StoreUnavailable."""
+    namespace = namespace_of(request.namespace)
+    request_id = request_id_of(request.request_id)
+    size = page_size(request.page_size, PAGE, LARGEST_PAGE)
+    operation = OPERATIONS.get(request.WhichOneof("operation") or "")
+    if operation is None:
+        raise InvalidArgument(field="operation", problem="it must be set")
+    wanted = run_filter(request.filter, namespace)
+    if wanted == RunFilter(namespace=namespace):
+        raise InvalidArgument(field="filter", problem="it would mean every run: name at least one thing")
+    grace_of(request.cancel)  # a wrong one is refused even where no run is meant
+    if not wanted.states:
+        wanted = replace(wanted, states=operation.states)
+    found = await find_runs(engine.pool, wanted, read_page_token(request.page_token, wanted), size)
+    page = Page(
+        engine=engine,
+        deletions=deletions,
+        request=request,
+        namespace=namespace,
+        runs=[(run_id, uuid5(request_id, run_id.hex)) for run_id in found.run_ids],
+    )
+    answers = [None] * len(page.runs) if request.dry_run or not page.runs else await operation.apply(page)
+    results = [_result(run_id, answer) for (run_id, _), answer in zip(page.runs, answers, strict=True)]
+    return pb.BulkResponse(results=results, next_page_token=page_token(found.after))
+
+
+def _result(run_id: UUID, answer: object) -> pb.BulkResult:
+    if isinstance(answer, Overloaded | StoreUnavailable):  # the whole page is to be repeated
+        raise answer
+    refusal = item_refusal(answer) if isinstance(answer, Exception) else None
+    return pb.BulkResult(run_id=run_id_text(run_id), refusal=refusal)

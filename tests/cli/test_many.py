@@ -1,0 +1,128 @@
+"""Commands on many runs, and signals by key: what is sent, what is told, how they end."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from headway.api.runs.v1 import runs_pb2
+from headway.api.tasks.v1 import tasks_pb2
+from tests.cli.conftest import CommandLine
+from tests.client.scripted_coordinator import ScriptedCoordinator
+
+REFUSAL = tasks_pb2.Refusal(reason="RUN_CLOSED", message="Run r2 is over")
+PAGES = (
+    runs_pb2.BulkResponse(results=[runs_pb2.BulkResult(run_id="r1")], next_page_token="t"),
+    runs_pb2.BulkResponse(results=[runs_pb2.BulkResult(run_id="r2", refusal=REFUSAL)]),
+)
+
+
+async def test_a_cancel_by_filter_goes_through_all_pages_and_tells_what_became_of_each(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Bulk", *PAGES)
+
+    result = await headway(
+        "cancel", "--workflow", "w", "--state", "running", "--yes", "--reason", "old", "--grace", "5s"
+    )
+
+    assert result.code == 1
+    assert [line.split()[:2] for line in result.out.splitlines()[1:]] == [["r1", "cancel"], ["r2", "Run"], ["1", "of"]]
+    first, second = coordinator.requests["runs.Bulk"]
+    assert (first.filter.workflow, list(first.filter.states)) == ("w", [runs_pb2.RUN_STATE_RUNNING])
+    assert (first.cancel.reason, first.cancel.grace.seconds, first.dry_run) == ("old", 5, False)
+    assert (second.page_token, second.request_id) == ("t", first.request_id)
+
+
+async def test_a_retry_by_filter_goes_on_under_the_request_id_given(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Bulk", PAGES[1])
+    request_id = str(UUID(int=7))
+
+    result = await headway(
+        "retry", "--failure-class", "timeout", "--from", "a", "--yes", "--request-id", request_id, "--json"
+    )
+
+    assert result.document == {
+        "request_id": request_id,
+        "dry_run": False,
+        "results": [{"run_id": "r2", "refusal": "RUN_CLOSED"}],
+    }
+    (request,) = coordinator.requests["runs.Bulk"]
+    assert (request.request_id, list(request.retry.from_nodes)) == (request_id, ["a"])
+
+
+async def test_without_yes_and_a_terminal_nothing_is_done_to_many(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Bulk", *PAGES)
+
+    result = await headway("delete", "--workflow", "w")
+
+    assert result.code == 2
+    assert "delete 2 runs?" in result.err
+    assert all(request.dry_run for request in coordinator.requests["runs.Bulk"])
+
+
+async def test_a_dry_run_asks_for_nothing_and_does_nothing(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Bulk", runs_pb2.BulkResponse(results=[runs_pb2.BulkResult(run_id="r1")]))
+
+    result = await headway("delete", "--workflow", "w", "--dry-run")
+
+    assert (result.code, result.out.splitlines()) == (0, ["r1  would delete", "1 of 1 runs (nothing was done)"])
+
+
+@pytest.mark.parametrize(
+    "arguments", [("cancel",), ("cancel", "r1", "--workflow", "w"), ("delete",), ("retry", "--yes")]
+)
+async def test_one_run_or_a_filter_is_named_and_not_both(
+    arguments: tuple[str, ...], headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    result = await headway(*arguments)
+
+    assert (result.code, "one of the two" in result.err) == (2, True)
+    assert not coordinator.requests
+
+
+async def test_delete_says_whether_there_was_anything(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
+    coordinator.script("runs.Delete", runs_pb2.DeleteResponse(deleted=True), runs_pb2.DeleteResponse())
+
+    first, second = await headway("delete", "r1"), await headway("delete", "r1")
+
+    assert [(each.code, each.out) for each in (first, second)] == [
+        (0, "run r1 is deleted\n"),
+        (1, "run r1 is not there\n"),
+    ]
+
+
+async def test_a_signal_goes_to_the_run_of_a_key_or_starts_it(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Signal", runs_pb2.SignalResponse(run_id="r1", seq=4))
+    coordinator.script(
+        "runs.SignalWithStart",
+        runs_pb2.SignalWithStartResponse(run=runs_pb2.StartResponse(run_id="r2"), seq=2),
+    )
+
+    by_key = await headway("signal", "--key", "K", "--workflow", "w", "approval", "--payload", "1")
+    started = await headway("signal", "--key", "K", "--workflow", "w", "--start", "--input", "[1]", "approval")
+
+    assert by_key.out == "run r1 has received approval (event 4)\n"
+    assert started.out == "run r2 was started and has received approval (event 2)\n"
+    (signal,), (start,) = coordinator.requests["runs.Signal"], coordinator.requests["runs.SignalWithStart"]
+    assert (signal.key, signal.workflow, signal.name, signal.payload) == ("K", "w", "approval", b"1")
+    assert (start.start.key, start.start.workflow, start.start.input, start.name) == ("K", "w", b"[1]", "approval")
+
+
+@pytest.mark.parametrize("arguments", [("approval",), ("r1", "approval", "--key", "k"), ("--start", "r1", "approval")])
+async def test_a_signal_names_one_run(
+    arguments: tuple[str, ...], headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    result = await headway("signal", *arguments)
+
+    assert result.code == 2
+    assert not coordinator.requests

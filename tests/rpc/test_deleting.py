@@ -1,0 +1,228 @@
+"""Deleting finished runs: on request, and those that are kept no longer. Nothing of them stays, nothing else goes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from importlib.resources import files
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from headway.api.runs.v1 import runs_pb2
+from headway.coordinator.engine.deleting import Deletions
+from headway.coordinator.store import deleting
+from headway.coordinator.store.statements import SQL
+from tests.rpc.test_lists import end
+from tests.rpc.world import EVENT, ONE, TWO, World, refusal_of
+
+KEPT = "workflow: kept\nretention: {succeeded: 1h, failed: 2d}\nnodes:\n  work: {type: call, handler: h.work}\n"
+
+
+async def delete(world: World, run_id: str, **fields: Any) -> bool:
+    return (await world.first.runs.Delete(runs_pb2.DeleteRequest(run_id=run_id, **fields))).deleted
+
+
+async def rows(world: World, run_id: str) -> dict[str, int]:
+    """How many rows each table has of a run, whichever tables there are."""
+    tables = await world.database.fetch(
+        "SELECT table_name FROM information_schema.columns WHERE column_name = 'run_id' AND table_schema = 'public'"
+    )
+    counts = {
+        name: await world.one(f"SELECT count(*) FROM {name} WHERE run_id = $1", UUID(run_id)) for (name,) in tables
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+async def rich(world: World) -> str:
+    """A finished run with rows in as many tables as one can have."""
+    await world.first.deploy(TWO, EVENT)
+    run_id = await world.first.start("two", key="k", labels={"a": "1"})
+    dispatch = await world.dispatch(run_id)
+    await world.first.grant(dispatch)
+    await world.first.succeed(dispatch)
+    second = await world.dispatch(run_id)
+    await world.first.signal(run_id, "anything")
+    await world.first.grant(second)
+    await world.let_lease_expire(second)
+    await world.first.reap(second)
+    assert await world.first.succeed(second) == "STALE_ATTEMPT"  # which is written down
+    again = await world.dispatch(run_id)
+    await world.first.grant(again)
+    await world.first.fail(again, final=True)
+    await world.first.retry(run_id)
+    third = await world.dispatch(run_id)
+    await world.first.grant(third)
+    await world.first.succeed(third)
+    return run_id
+
+
+async def test_a_deleted_run_leaves_no_row_in_any_table_and_its_key_is_free(world: World) -> None:
+    run_id = await rich(world)
+    other = await world.first.start("two", key="other")
+    before, kept = await rows(world, run_id), await rows(world, other)
+    assert before.keys() >= {"runs", "tasks", "outputs", "attempts", "run_events", "signals", "requests", "start_keys",
+                             "stale_reports", "run_labels"}  # fmt: skip
+
+    assert await delete(world, run_id)
+
+    assert await rows(world, run_id) == {}
+    assert await rows(world, other) == kept
+    assert not await delete(world, run_id)
+    assert (await refusal_of(world.first.get(run_id))).reason == "RUN_NOT_FOUND"
+    assert await world.first.start("two", {"another": 1}, key="k") != run_id
+
+
+def test_every_table_of_a_run_is_named_when_runs_are_deleted() -> None:
+    schema = "".join(re.findall(r"CREATE TABLE .*?\n\)", _schema(), re.DOTALL))
+    tables = {
+        name for name, body in re.findall(r"CREATE TABLE (\w+) \((.*?)\n\)", schema, re.DOTALL) if " run_id" in body
+    }
+
+    assert tables - {"outbox", "start_keys"} == set(re.findall(r"DELETE FROM (\w+)", SQL["delete_runs"]))
+
+
+def _schema() -> str:
+
+    return files("headway.coordinator.store").joinpath("migrations/0001_first.sql").read_text()
+
+
+async def test_a_run_that_is_not_over_stays(world: World) -> None:
+    await world.first.deploy(ONE)
+    run_id = await world.first.start("one")
+
+    refusal = await refusal_of(delete(world, run_id))
+
+    assert refusal.reason == "RUN_NOT_FINISHED"
+    assert await world.first.state(run_id) == "RUNNING"
+
+
+async def test_a_run_of_another_namespace_is_not_there(world: World) -> None:
+    run_id = await rich(world)
+
+    assert not await delete(world, run_id, namespace="b")
+    assert await world.first.state(run_id) == "SUCCEEDED"
+
+
+async def test_what_comes_late_for_a_deleted_run_is_told_that_there_is_none(world: World) -> None:
+    await world.first.deploy(ONE)
+    run_id = await world.first.start("one")
+    dispatch = await world.dispatch(run_id)
+    await world.first.grant(dispatch)
+    await world.first.cancel(run_id, request_id=str(uuid4()))
+    await world.first.succeed(dispatch)
+    await delete(world, run_id)
+
+    assert await world.first.succeed(dispatch) == "TASK_NOT_FOUND"
+    assert (await refusal_of(world.first.retry(run_id))).reason == "RUN_NOT_FOUND"
+
+
+# --- retention
+
+
+def deletions(world: World) -> Deletions:
+    return Deletions(world.first.engine)
+
+
+async def age(world: World, run_id: str, hours: float) -> None:
+    await world.database.execute(
+        "UPDATE runs SET finished_at = now() - $2 * interval '1 hour' WHERE run_id = $1", UUID(run_id), hours
+    )
+
+
+async def test_runs_are_deleted_when_their_definition_keeps_them_no_longer(world: World) -> None:
+    await world.first.deploy(KEPT, ONE)
+    ids = {name: await world.first.start("kept") for name in ("old", "young", "failed", "long failed", "cancelled")}
+    ids |= {"open": await world.first.start("kept"), "for ever": await world.first.start("one")}
+    for name in ("old", "young", "failed", "long failed", "for ever"):
+        await end(world, ids[name], fail="failed" in name)
+    await world.first.cancel(ids["cancelled"])
+    for name, hours in {
+        "old": 2,
+        "young": 0.5,
+        "failed": 47,
+        "long failed": 49,
+        "cancelled": 999,
+        "for ever": 9999,
+    }.items():
+        await age(world, ids[name], hours)
+
+    assert await deletions(world).sweep() == 2
+
+    there = {name for name, run_id in ids.items() if await rows(world, run_id)}
+    assert there == ids.keys() - {"old", "long failed"}
+
+
+async def test_batches_go_on_until_nothing_is_left(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.coordinator.engine.deleting.BATCH", 2)
+    await world.first.deploy(KEPT)
+    ids = [await world.first.start("kept", key=f"k{number}") for number in range(5)]
+    for run_id in ids:
+        await end(world, run_id)
+        await age(world, run_id, 2)
+
+    assert await deletions(world).sweep() == 5
+    assert await world.one("SELECT count(*) FROM start_keys") == 0
+
+
+async def test_two_coordinators_that_delete_the_same_runs_delete_each_once(world: World) -> None:
+    other = await world.coordinator()
+    await world.first.deploy(KEPT)
+    ids = [await world.first.start("kept", key=f"k{number}") for number in range(20)]
+    for run_id in ids:
+        await end(world, run_id)
+        await age(world, run_id, 2)
+
+    counts = await asyncio.gather(deletions(world).sweep(), Deletions(other.engine).sweep())
+
+    assert sum(counts) + await deletions(world).sweep() == 20
+    assert await world.one("SELECT count(*) FROM start_keys") == 0
+
+
+async def test_a_run_that_is_reopened_while_it_is_about_to_be_deleted_stays_with_its_key(world: World) -> None:
+    await world.first.deploy(KEPT)
+    run_id = await world.first.start("kept", key="k")
+    await end(world, run_id, fail=True)
+    await age(world, run_id, 99)
+    ends = await deleting.get_ends(world.first.engine.pool, [UUID(run_id)])
+    # The retry holds the run's lock, at its first write; the deletion passes the run by, and waits to see what becomes
+    # of it.
+    async with world.watcher() as watching, world.hold("attempts"):
+        retrying = asyncio.create_task(world.first.retry(run_id))
+        await watching.until_blocked()
+        deleting_it = asyncio.create_task(deleting.delete_ended(world.first.engine.pool, ends))
+        await watching.until_blocked(2)
+        assert await world.one("SELECT count(*) FROM start_keys") == 0
+
+    assert (await retrying).epoch == 2
+    assert await deleting_it == set()
+    assert await world.first.state(run_id) == "RUNNING"
+    assert await world.first.start("kept", key="k") == run_id
+
+
+async def test_a_retry_that_comes_while_a_run_is_being_deleted_finds_none(world: World) -> None:
+    await world.first.deploy(KEPT)
+    run_id = await world.first.start("kept", key="k")
+    await end(world, run_id, fail=True)
+    async with world.watcher() as watching, world.hold("signals"):
+        deleting_it = asyncio.create_task(delete(world, run_id))
+        await watching.until_blocked()
+        retrying = asyncio.create_task(refusal_of(world.first.retry(run_id)))
+        await asyncio.sleep(0)
+
+    assert await deleting_it
+    assert (await retrying).reason == "RUN_NOT_FOUND"
+    assert await rows(world, run_id) == {}
+
+
+async def test_what_has_expired_is_found_by_the_index_on_ends(database: asyncpg.Connection[asyncpg.Record]) -> None:
+    await database.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan")
+    await database.execute(f"PREPARE expired AS {SQL['find_expired']}")
+
+    plan = [record[0] for record in await database.fetch("EXPLAIN EXECUTE expired(NULL, NULL, NULL)")]
+
+    (place,) = [place for place, line in enumerate(plan) if re.search(r" on runs\b", line)]
+    assert "using runs_by_end" in plan[place]
+    assert re.search(r"workflow = .*version = .*state = .*failure_class = .*finished_at <", plan[place + 1])
