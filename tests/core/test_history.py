@@ -62,6 +62,7 @@ def test_every_action_comes_back_as_it_was_but_for_payloads() -> None:
         do.EraseTokens,
         do.PostponeTask,
         do.ResetVariables,
+        do.LabelRun,
     }
     assert seen >= set(get_args(do.Action)) - rare
 
@@ -74,6 +75,7 @@ def test_every_action_comes_back_as_it_was_but_for_payloads() -> None:
         do.ReopenRun(opening="retry", chosen=("a",), reset=("b",), kept=()),
         do.RedoTask(path="a", generation=2),
         do.EraseTokens(path="a", slots=(0, 2)),
+        do.LabelRun(labels={"customer": "42"}),
         do.SetToken(path="a", slot=1, token="failed", always=False, names=(("b", None), ("c", 3))),
     ],
 )
@@ -102,7 +104,7 @@ def test_payloads_are_recorded_by_their_size_only() -> None:
 
 
 def test_every_event_says_all_that_is_not_in_a_column() -> None:
-    kept_elsewhere = {"at", "chance", "path", "attempt", "owner"}
+    kept_elsewhere = {"at", "chance", "path", "attempt", "owner", "labels"}
     world = played()
 
     for entry in world.history:

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle
 from typing import Any
+from uuid import uuid4
 
 import grpc
 import pytest
@@ -181,6 +182,20 @@ def _maps(descriptor: Descriptor, given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
+async def good_ones(world: World, path: str) -> list[message.Message]:
+    """Requests that reach what lies behind the checks only all of a piece."""
+    if path.endswith("/Bulk"):
+        wanted = runs_pb2.RunFilter(workflow="two")
+        return [
+            runs_pb2.BulkRequest(filter=wanted, cancel=runs_pb2.BulkCancel(), dry_run=True, request_id=str(uuid4()))
+        ]
+    if path.endswith("/Skip"):
+        run_id = await world.first.start("two")
+        await world.first.runs.Pause(runs_pb2.PauseRequest(run_id=run_id, request_id=str(uuid4())))
+        return [runs_pb2.SkipRequest(run_id=run_id, node="first", output=b"1", request_id=str(uuid4()))]
+    return []
+
+
 async def call(world: World, path: str, method: Any, request: message.Message) -> grpc.StatusCode:
     channel: Any = world.first.channel
     answer: Any = GetMessageClass(method.output_type)
@@ -210,7 +225,7 @@ async def test_no_request_whatever_is_in_it_is_answered_with_the_servers_own_err
     held = await asyncio.gather(*(world.first.start("two") for _ in range(RUNS)))
     await world.first.lease_all(await world.dispatches())
     corpus = Corpus(held, done)
-    requests = list(corpus.spoiled(method.input_type))
+    requests = list(corpus.spoiled(method.input_type)) + await good_ones(world, path)
 
     @settings(
         max_examples=CHANCES,

@@ -108,13 +108,14 @@ def reopen(walk: Walk, opening: str, plan: RedoPlan, *, keep_input: bool, instea
         row = walk.row(path)
         repeats = row.state is TaskState.SUCCEEDED or path in plan.undone
         walk.emit(do.RedoTask(path=path, generation=row.generation + repeats))
+    named = {path: _named(walk, path) for path in walk.graph.gathers}
     for path in sorted(walk.graph.gathers):
         row = walk.draft.token(path)
         edges = walk.graph.incoming[path]
         slots = tuple(slot for slot, edge in enumerate(edges) if edge.source in plan.nodes or edge.index in doubtful)
         if row is not None and slots:
             walk.emit(do.EraseTokens(path=path, slots=slots))
-    _excuse(walk, plan)
+    _excuse(walk, plan, named)
     walk.arm_deadline()
     for edge in doubtful.values():
         walk.weigh_again(edge)
@@ -166,10 +167,16 @@ def _doubtful(walk: Walk, path: str, redone: frozenset[str]) -> list[Edge]:
     ]
 
 
-def _excuse(walk: Walk, plan: RedoPlan) -> None:
+def _named(walk: Walk, path: str) -> set[str]:
+    """The failed nodes that tokens at a node name."""
+    row = walk.draft.token(path)
+    return set() if row is None else {name for named in row.names.values() for name, _ in named}
+
+
+def _excuse(walk: Walk, plan: RedoPlan, named: Mapping[str, set[str]]) -> None:
     """Failures that counted because a join could not fire, which now can again, are tolerated until it cannot.
 
-    Those of nodes that were to undo what is done anew count no more.
+    Those of nodes that were to undo what is done anew count no more. `named`: by node, as its tokens stood before.
     """
     for path in walk.graph.undoes:
         row = walk.draft.task(path)
@@ -181,11 +188,10 @@ def _excuse(walk: Walk, plan: RedoPlan) -> None:
         row = walk.draft.token(path) if walk.graph.excuses(path) else None
         if row is None:
             continue
-        names = {name for named in row.names.values() for name, _ in named}
         if path in plan.nodes and walk.within_reach(row) >= walk.graph.need(path):
-            excused |= names
+            excused |= named[path]
         elif row.live.bit_count() < walk.graph.need(path):
-            counting |= names
+            counting |= _named(walk, path)
     for path in sorted(excused - counting - plan.nodes):
         if walk.row(path).disposition == "unhandled" and path in walk.graph.tolerant:
             walk.emit(do.ExcuseFailure(path=path))

@@ -58,5 +58,6 @@ timers_gone AS (DELETE FROM timers WHERE bucket = $1 AND run_id = ANY ($2)),
 signals_gone AS (DELETE FROM signals WHERE bucket = $1 AND run_id = ANY ($2)),
 requests_gone AS (DELETE FROM requests WHERE bucket = $1 AND run_id = ANY ($2)),
 reports_gone AS (DELETE FROM stale_reports WHERE bucket = $1 AND run_id = ANY ($2)),
-labels_gone AS (DELETE FROM run_labels WHERE bucket = $1 AND run_id = ANY ($2))
+labels_gone AS (DELETE FROM run_labels WHERE bucket = $1 AND run_id = ANY ($2)),
+beats_gone AS (DELETE FROM beats WHERE bucket = $1 AND run_id = ANY ($2))
 DELETE FROM runs WHERE bucket = $1 AND run_id = ANY ($2);
