@@ -21,7 +21,9 @@ BY_KEY = {
     "run_events": "run_id",
     "start_keys": "key",
 }
-NOT_BY_KEY = {"list_runs", "sweep_lost", "sweep_aged", "ready_tasks"}
+NOT_BY_KEY = {
+    "list_runs", "sweep_lost", "sweep_aged", "ready_tasks", "count_open_runs", "find_runs_of_version", "empty_deleted",
+}  # fmt: skip
 SCAN = re.compile(r"(?:Scan|Scan Backward) using (\w+) on (\w+)")
 
 

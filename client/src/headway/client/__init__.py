@@ -6,7 +6,17 @@ imports nothing of Headway but `headway.api`.
 
 from headway.client._client import Client
 from headway.client._connection import Patience
-from headway.client._definition_values import Checked, Definition, Deployed, Fault
+from headway.client._definition_values import (
+    Changes,
+    Checked,
+    Definition,
+    Deployed,
+    Effect,
+    Fault,
+    OpenRuns,
+    Redeployed,
+    Versions,
+)
 from headway.client._refusals import (
     BatchTooLarge,
     DeadlinePassed,
@@ -30,6 +40,8 @@ from headway.client._refusals import (
     RunNotFound,
     StoreUnavailable,
     Unreachable,
+    VersionDeployed,
+    VersionNeeded,
     WorkflowNotFound,
 )
 from headway.client._request_id import new_request_id
@@ -56,12 +68,14 @@ from headway.client._values import (
 __all__ = [
     "Attempt",
     "BatchTooLarge",
+    "Changes",
     "Checked",
     "Client",
     "DeadlinePassed",
     "Definition",
     "DefinitionFaulty",
     "Deployed",
+    "Effect",
     "Event",
     "Fault",
     "HeadwayError",
@@ -78,11 +92,13 @@ __all__ = [
     "NodeNotFound",
     "NodeNotReached",
     "NothingToRetry",
+    "OpenRuns",
     "Outcome",
     "Overloaded",
     "Patience",
     "PayloadTooLarge",
     "Progress",
+    "Redeployed",
     "Refused",
     "RetryPlan",
     "Run",
@@ -99,6 +115,9 @@ __all__ = [
     "TaskError",
     "TaskState",
     "Unreachable",
+    "VersionDeployed",
+    "VersionNeeded",
+    "Versions",
     "WorkflowNotFound",
     "new_request_id",
 ]

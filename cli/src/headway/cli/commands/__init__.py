@@ -5,11 +5,15 @@ from headway.cli.commands.definitions import Check, Deploy
 from headway.cli.commands.runs import History, List, Show, Start, Watch
 from headway.cli.commands.servers import Dev, Upgrade, Work
 from headway.cli.commands.steering import Cancel, Retry, Signal
+from headway.cli.commands.versions import DeleteVersion, ListVersions, Rollback
 
 COMMANDS: tuple[type[Command], ...] = (
     Dev,
     Check,
     Deploy,
+    ListVersions,
+    Rollback,
+    DeleteVersion,
     Start,
     List,
     Show,

@@ -14,6 +14,7 @@ from typing import ClassVar
 from rich.text import Text
 
 from headway.cli.arguments import reason
+from headway.cli.changes import effect_lines
 from headway.cli.command import Command, Exit, Mistake, Session
 from headway.cli.output import Output, visible
 from headway.client import Checked, Client, DefinitionFaulty, Deployed, Fault, Patience, Unreachable
@@ -83,17 +84,20 @@ class Deploy(Command):
     """Deploy workflow files: store each as a new version and let new runs take it.
 
     All files are checked first; if one has faults, none is deployed. Content that is deployed already changes nothing.
+    It says what differs from the version that was deployed, and how many open runs stay on which versions.
     """
 
     name: ClassVar = ("deploy",)
     help: ClassVar = "deploy workflow files"
 
     files: tuple[str, ...]
+    dry_run: bool
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add the files."""
         _add_files(parser)
+        parser.add_argument("--dry-run", action="store_true", help="say what it would do, and do nothing")
 
     async def run(self, session: Session) -> Exit:
         """Check all, deploy all, tell."""
@@ -105,11 +109,11 @@ class Deploy(Command):
                 return _refused(session.output, checked, deployed)
             for file, source in sources:
                 try:
-                    deployed.append((file, await client.deploy(source)))
+                    deployed.append((file, await client.deploy(source, dry_run=self.dry_run)))
                 except DefinitionFaulty as error:  # by a coordinator of another version than checked
                     faulty = CheckedFile(file=file, workflow="", faults=error.faults or (_whole_file(error),))
                     return _refused(session.output, [faulty], deployed)
-        _tell(session.output, checked, deployed)
+        _tell(session.output, checked, deployed, dry_run=self.dry_run)
         return Exit.SUCCESS
 
 
@@ -191,18 +195,29 @@ def _refused(output: Output, checked: Sequence[CheckedFile], deployed: Sequence[
     return Exit.FAILED
 
 
-def _tell(output: Output, checked: Sequence[CheckedFile], deployed: Sequence[tuple[str, Deployed]]) -> None:
+def _tell(
+    output: Output, checked: Sequence[CheckedFile], deployed: Sequence[tuple[str, Deployed]], *, dry_run: bool
+) -> None:
     if not output.for_people:
-        output.document({"deployed": [_entry(*each) for each in deployed], "files": checked})
+        entries = [_entry(*each) for each in deployed]
+        output.document({"dry_run": dry_run, "deployed": entries, "files": checked})
         return
     _print_faults(output, checked)
     for file, each in deployed:
-        what = "deployed" if each.changed else "was deployed already"
+        what = ("would be deployed" if dry_run else "deployed") if each.changed else "was deployed already"
         output.say(f"{each.workflow} version {each.version} {what} ({file})")
+        for line in effect_lines(each.effect, each.version):
+            output.say(f"  {line}")
 
 
 def _entry(file: str, deployed: Deployed) -> dict[str, object]:
-    return {"file": file, "workflow": deployed.workflow, "version": deployed.version, "changed": deployed.changed}
+    return {
+        "file": file,
+        "workflow": deployed.workflow,
+        "version": deployed.version,
+        "changed": deployed.changed,
+        "effect": deployed.effect,
+    }
 
 
 def _print_faults(output: Output, checked: Sequence[CheckedFile]) -> None:
