@@ -12,6 +12,7 @@ from typing import Any
 
 from headway.cli import reference
 from headway.coordinator.core import machines, refusals
+from headway.coordinator.core.compiler.fault_reference import MEANINGS
 from headway.coordinator.core.compiler.reference import fill
 from headway.coordinator.engine import deciding
 from headway.coordinator.rpc import refusing
@@ -112,8 +113,15 @@ def language_page() -> str:
     return fill((DOCS / "language.md").read_text(encoding="utf-8"))
 
 
+def checking_page() -> str:
+    """docs/checking.md, with the kinds of faults."""
+    rows = [f"| `{code.value}` | {meaning} |" for code, meaning in MEANINGS.items()]
+    return _filled("checking.md", {"fault codes": "\n".join(["| code | meaning |", "| --- | --- |", *rows, ""])})
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "architecture.md": architecture_page,
+    "checking.md": checking_page,
     "cli.md": reference.page,
     "language.md": language_page,
     "operations.md": operations_page,

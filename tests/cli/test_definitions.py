@@ -54,6 +54,19 @@ async def test_warnings_alone_are_no_failure(
     assert (await headway("check", files[0])).code == 0
 
 
+async def test_strictly_a_warning_is_a_failure_and_keeps_a_file_from_being_deployed(
+    headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
+) -> None:
+    coordinator.script("definitions.Check", definitions_pb2.CheckResponse(workflow="orders", faults=[WARNING]))
+
+    checked = await headway("check", "--strict", files[0])
+    deployed = await headway("deploy", "--strict", files[0])
+
+    assert (checked.code, deployed.code) == (1, 1)
+    assert "nothing was deployed" in deployed.err
+    assert coordinator.requests["definitions.Deploy"] == []
+
+
 async def test_check_as_json_lists_the_files_with_their_faults(
     headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
 ) -> None:

@@ -31,10 +31,9 @@ class CheckedFile:
     workflow: str
     faults: tuple[Fault, ...]
 
-    @property
-    def deployable(self) -> bool:
-        """True when no fault is more than a warning."""
-        return all(fault.warning for fault in self.faults)
+    def passes(self, *, strict: bool) -> bool:
+        """True when no fault is more than a warning; strictly, when there is none at all."""
+        return not self.faults if strict else all(fault.warning for fault in self.faults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +48,14 @@ class Check(Command):
 
     files: tuple[str, ...]
     offline: bool
+    strict: bool
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add the files."""
         _add_files(parser)
         parser.add_argument("--offline", action="store_true", help="use the compiler on this machine")
+        _add_strict(parser)
 
     async def run(self, session: Session) -> Exit:
         """Check all files, then tell."""
@@ -64,7 +65,7 @@ class Check(Command):
             _print_sum(session.output, checked)
         else:
             session.output.document({"files": checked})
-        return Exit.SUCCESS if all(each.deployable for each in checked) else Exit.FAILED
+        return Exit.SUCCESS if all(each.passes(strict=self.strict) for each in checked) else Exit.FAILED
 
     async def _check(self, session: Session) -> list[CheckedFile]:
         sources = _read(self.files)
@@ -92,12 +93,14 @@ class Deploy(Command):
 
     files: tuple[str, ...]
     dry_run: bool
+    strict: bool
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add the files."""
         _add_files(parser)
         parser.add_argument("--dry-run", action="store_true", help="say what it would do, and do nothing")
+        _add_strict(parser)
 
     async def run(self, session: Session) -> Exit:
         """Check all, deploy all, tell."""
@@ -105,7 +108,7 @@ class Deploy(Command):
         deployed: list[tuple[str, Deployed]] = []
         async with session.client() as client:
             checked = await _check_there(client, sources)
-            if not all(each.deployable for each in checked):
+            if not all(each.passes(strict=self.strict) for each in checked):
                 return _refused(session.output, checked, deployed)
             for file, source in sources:
                 try:
@@ -119,6 +122,10 @@ class Deploy(Command):
 
 def _add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", action=_Tuple, help="a workflow in YAML")
+
+
+def _add_strict(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--strict", action="store_true", help="take warnings for errors")
 
 
 class _Tuple(argparse.Action):

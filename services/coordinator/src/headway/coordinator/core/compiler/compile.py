@@ -3,14 +3,17 @@
 from dataclasses import dataclass, replace
 
 from headway.coordinator.core.compiler import language
+from headway.coordinator.core.compiler.durations import check_durations
 from headway.coordinator.core.compiler.edges import EdgeDraft, add_case_edges, read_edges
 from headway.coordinator.core.compiler.faults import Code, Fault, Faults
 from headway.coordinator.core.compiler.fields import Entries, Reading, check_name
 from headway.coordinator.core.compiler.graph import Shape
 from headway.coordinator.core.compiler.nodes import NodeDraft, read_nodes
+from headway.coordinator.core.compiler.reachability import check_reachability
 from headway.coordinator.core.compiler.schema import check_schema
 from headway.coordinator.core.compiler.scope import ScopeCheck
 from headway.coordinator.core.compiler.template_parser import Site, TemplateParser
+from headway.coordinator.core.compiler.types import check_types
 from headway.coordinator.core.compiler.yaml_tree import Source, YamlMap, load_yaml
 from headway.coordinator.core.plan import Edge, EdgeKind, Json, Node, NodeType, OnFailure, Plan
 
@@ -82,9 +85,23 @@ def _compile(reading: Reading, tree: YamlMap) -> Plan:
         outgoing=shape.outgoing,
         incoming=shape.incoming,
     )
-    if checks_wait:
+    if _check_plan(reading, tree, drafts, plan) or checks_wait:
         reading.faults.say_that_checks_wait()
     return plan
+
+
+def _check_plan(reading: Reading, tree: YamlMap, drafts: dict[str, NodeDraft], plan: Plan) -> bool:
+    """Checks what is seen best when all is compiled.
+
+    Returns:
+        Whether something was left unchecked.
+    """
+    check_durations(reading.faults, plan, tree)
+    check_types(reading.faults, reading.source, plan)
+    if reading.faults.count((*_OF_THE_GRAPH, Code.CYCLE, Code.JOIN_OUT_OF_REACH)):
+        return any((node.need or 1) > 1 for node in plan.nodes.values())
+    check_reachability(reading.faults, plan, lambda node, key: drafts[node].places.get(key, drafts[node].place))
+    return False
 
 
 def _read_all_nodes(reading: Reading, entries: Entries) -> dict[str, NodeDraft]:

@@ -1,0 +1,47 @@
+"""What each kind of fault means, for the reference."""
+
+from collections.abc import Mapping
+
+from headway.coordinator.core.compiler.faults import Code
+
+MEANINGS: Mapping[Code, str] = {
+    Code.YAML_SYNTAX: "It is not YAML, or not one document of it.",
+    Code.YAML_TAG: "A tag (`!`), which has no meaning here.",
+    Code.YAML_ALIAS: "An alias (`*`) of no anchor, or of one that it stands in.",
+    Code.YAML_KEY: "A key that is no text, or a merge key (`<<`).",
+    Code.DUPLICATE_KEY: "A key that stands in its map twice.",
+    Code.TOO_MANY: "There are more faults than are shown.",
+    Code.TOO_LARGE: "More text, values, depth or nodes than are allowed.",
+    Code.UNKNOWN_KEY: "A key that has no meaning where it stands.",
+    Code.MISSING_KEY: "A key that is required.",
+    Code.WRONG_TYPE: "A value of another type than is wanted.",
+    Code.WRONG_VALUE: "A value that is not among those allowed.",
+    Code.CONTRADICTION: "Two settings that cannot both hold, or of which one makes the other meaningless.",
+    Code.UNQUOTED_TEMPLATE: "A template without quotes, which YAML reads as a map.",
+    Code.TEMPLATE_SYNTAX: "A template that is not closed.",
+    Code.TEMPLATE_NOT_ALLOWED: "A template where only a constant may stand.",
+    Code.BARE_EXPRESSION: "`${ }` around a condition.",
+    Code.EXPRESSION_INVALID: "An expression that does not compile, is nested too deeply or may ask for too much work.",
+    Code.NOT_A_CONDITION: "A condition that is never true or false.",
+    Code.WRONG_NAME: "A name that is none: small letters, digits and `_`, a letter first.",
+    Code.RESERVED_NAME: "A name that has a meaning of its own.",
+    Code.UNKNOWN_NODE_TYPE: "A type of node that does not exist.",
+    Code.UNKNOWN_NODE: "A node that does not exist.",
+    Code.NO_NODES: "A workflow without nodes.",
+    Code.DUPLICATE_EDGE: "An edge that stands there twice.",
+    Code.CYCLE: "Edges that lead back to where they began.",
+    Code.EDGE_NOT_ALLOWED: "An edge that its source cannot have.",
+    Code.EDGE_NEVER_FOLLOWED: "An edge that nothing is left for.",
+    Code.ISOLATED_NODE: "A node without any edge among nodes with edges.",
+    Code.JOIN_OUT_OF_REACH: "A join that needs more branches than lead to it, or than can arrive in one run.",
+    Code.JOIN_OF_ONE: "A join of one branch.",
+    Code.NEVER_RUNS: "A node that no way leads to.",
+    Code.TYPE_MISMATCH: "Values that cannot be used as they are, as far as schemas and node types tell.",
+    Code.SCHEMA_INVALID: "A JSON Schema that is none, that leads outside of itself, or that asks for too much work.",
+    Code.UNKNOWN_REFERENCE: "A node, a field or a name that an expression reads and that is not there.",
+    Code.NOT_AN_ANCESTOR: "The output of a node that does not come before.",
+    Code.MAY_BE_MISSING: "A value that is not there on every way here, read without `has(…)`.",
+    Code.NO_ERROR_HERE: "`error` where no failure edge leads.",
+    Code.UNKNOWN_VARIABLE: "A variable that no node before sets.",
+    Code.CHECKS_WAIT: "Not a fault: what could not be checked until the faults before it are mended.",
+}
