@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 from headway.cli import reference
 from headway.coordinator.core import machines, refusals
 from headway.coordinator.core.compiler.fault_reference import MEANINGS
+from headway.coordinator.core.compiler.json_schema import json_schema
 from headway.coordinator.core.compiler.reference import fill
 from headway.coordinator.engine import deciding
 from headway.coordinator.rpc import refusing
@@ -119,10 +121,16 @@ def checking_page() -> str:
     return _filled("checking.md", {"fault codes": "\n".join(["| code | meaning |", "| --- | --- |", *rows, ""])})
 
 
+def schema_file() -> str:
+    """docs/headway.schema.json: the language, for editors."""
+    return json.dumps(json_schema(), ensure_ascii=False, indent=2) + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "architecture.md": architecture_page,
     "checking.md": checking_page,
     "cli.md": reference.page,
+    "headway.schema.json": schema_file,
     "language.md": language_page,
     "operations.md": operations_page,
     "settings.md": settings_page,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -191,3 +192,11 @@ async def test_a_fault_that_only_deploying_finds_is_printed_like_the_others(
 
     assert result.code == 1
     assert result.out.splitlines() == [f"{files[0]}:3:7: error: no node `c` — add it, or mend the edge"]
+
+
+async def test_schema_prints_what_the_documents_have(headway: CommandLine) -> None:
+    result = await headway("schema")
+
+    committed = Path(__file__).resolve().parents[2] / "docs" / "headway.schema.json"
+    assert result.code == 0
+    assert result.document == json.loads(committed.read_text("utf-8"))

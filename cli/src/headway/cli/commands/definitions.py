@@ -120,6 +120,29 @@ class Deploy(Command):
         return Exit.SUCCESS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema(Command):
+    """Print the JSON Schema of the workflow language, for editors.
+
+    It is made by the compiler on this machine, from the tables that it checks files by. docs/checking.md has the
+    settings of editors.
+    """
+
+    name: ClassVar = ("schema",)
+    help: ClassVar = "print the language as a JSON Schema"
+    talks_to_coordinator: ClassVar = False
+
+    async def run(self, session: Session) -> Exit:
+        """Ask the compiler, and print what it says."""
+        out, err = await _ask_compiler("schema")
+        try:
+            schema = json.loads(out)
+        except ValueError:
+            raise _broken(err) from None
+        session.output.document(schema)
+        return Exit.SUCCESS
+
+
 def _add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", action=_Tuple, help="a workflow in YAML")
 
@@ -166,13 +189,7 @@ async def _check_here(files: Sequence[str]) -> list[CheckedFile]:
     Raises:
         Mistake: It is not installed, or it broke.
     """
-    if find_spec(COMPILER) is None:
-        raise Mistake("the compiler is not on this machine; install headway[dev], or drop --offline")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", COMPILER, "check", "--json", "--", *files,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    out, err = await process.communicate()
+    out, err = await _ask_compiler("check", "--json", "--", *files)
     try:
         answer = json.loads(out)
         return [
@@ -184,8 +201,27 @@ async def _check_here(files: Sequence[str]) -> list[CheckedFile]:
             for each in answer["files"]
         ]
     except (ValueError, KeyError, TypeError):
-        lines = err.decode(errors="replace").strip().splitlines()
-        raise Mistake(f"the compiler on this machine broke: {lines[-1] if lines else 'no answer'}") from None
+        raise _broken(err) from None
+
+
+async def _ask_compiler(*arguments: str) -> tuple[bytes, bytes]:
+    """Call an installed coordinator's compiler; returns what it wrote to standard output and to standard error.
+
+    Raises:
+        Mistake: It is not installed.
+    """
+    if find_spec(COMPILER) is None:
+        raise Mistake("the compiler is not on this machine; install headway[dev]")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", COMPILER, *arguments,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    return await process.communicate()
+
+
+def _broken(err: bytes) -> Mistake:
+    lines = err.decode(errors="replace").strip().splitlines()
+    return Mistake(f"the compiler on this machine broke: {lines[-1] if lines else 'no answer'}")
 
 
 def _whole_file(error: DefinitionFaulty) -> Fault:
