@@ -8,6 +8,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from headway.cli import reference
 from headway.coordinator.core import machines, refusals
 from headway.coordinator.core.compiler.fault_reference import MEANINGS
 from headway.coordinator.core.compiler.json_schema import json_schema
+from headway.coordinator.core.compiler.language import NODES
+from headway.coordinator.core.compiler.node_pages import page
 from headway.coordinator.core.compiler.reference import fill
 from headway.coordinator.engine import deciding
 from headway.coordinator.rpc import refusing
@@ -134,6 +137,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "language.md": language_page,
     "operations.md": operations_page,
     "settings.md": settings_page,
+    **{f"nodes/{node_type.value}.md": partial(page, node_type) for node_type in NODES},
 }
 
 
@@ -157,6 +161,7 @@ def main() -> int:
             print(f"docs/{name} is out of date: run `make docs` and commit it", file=sys.stderr)
         return 1 if found else 0
     for name in found:
+        (DOCS / name).parent.mkdir(exist_ok=True)
         (DOCS / name).write_text(PAGES[name](), encoding="utf-8")
     return 0
 

@@ -194,9 +194,10 @@ async def test_a_fault_that_only_deploying_finds_is_printed_like_the_others(
     assert result.out.splitlines() == [f"{files[0]}:3:7: error: no node `c` — add it, or mend the edge"]
 
 
+COMMITTED = json.loads((Path(__file__).resolve().parents[2] / "docs" / "headway.schema.json").read_text("utf-8"))
+
+
 async def test_schema_prints_what_the_documents_have(headway: CommandLine) -> None:
     result = await headway("schema")
 
-    committed = Path(__file__).resolve().parents[2] / "docs" / "headway.schema.json"
-    assert result.code == 0
-    assert result.document == json.loads(committed.read_text("utf-8"))
+    assert (result.code, result.document) == (0, COMMITTED)

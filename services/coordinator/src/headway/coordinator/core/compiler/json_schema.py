@@ -20,32 +20,34 @@ def json_schema() -> dict[str, Json]:
         "title": "Headway workflow",
         "description": "A workflow in YAML: nodes, the steps, and edges, what follows what.",
         **_object(language.WORKFLOW),
-        "definitions": {
-            "name": {
-                "type": "string",
-                "pattern": f"^{language.NAME_PATTERN}$",
-                "maxLength": language.MAX_NAME,
-                "not": {"enum": sorted(language.RESERVED_NAMES)},
-            },
-            "duration": {
-                "type": "string",
-                "pattern": "^(?=.)(\\d+d)?(\\d+h)?(\\d+m)?(\\d+s)?(\\d+ms)?$",
-                "maxLength": 40,
-            },
-            "constant": {"type": "string", "minLength": 1, "not": {"pattern": r"\$\{"}},
-            "condition": {"type": ["string", "boolean"], "not": {"pattern": r"^\s*\$\{"}},
-            "node": _node(),
-            "edge": {
-                "oneOf": [
-                    {"type": "array", "items": {"$ref": "#/definitions/name"}, "minItems": 2},
-                    _object(language.EDGE),
-                ]
-            },
-            "case": _object(language.CASE),
-            "request": _object(language.REQUEST),
-            "retry": _object(language.RETRY),
-            "timeouts": _object(language.TIMEOUT),
+        "definitions": _definitions(),
+    }
+
+
+def _definitions() -> dict[str, Json]:
+    reserved: list[Json] = [*sorted(language.RESERVED_NAMES)]
+    name: dict[str, Json] = {"$ref": "#/definitions/name"}
+    chain: dict[str, Json] = {"type": "array", "items": name, "minItems": 2}
+    return {
+        "name": {
+            "type": "string",
+            "pattern": f"^{language.NAME_PATTERN}$",
+            "maxLength": language.MAX_NAME,
+            "not": {"enum": reserved},
         },
+        "duration": {
+            "type": "string",
+            "pattern": r"^(?=.)(\d+d)?(\d+h)?(\d+m)?(\d+s)?(\d+ms)?$",
+            "maxLength": 40,
+        },
+        "constant": {"type": "string", "minLength": 1, "not": {"pattern": r"\$\{"}},
+        "condition": {"type": ["string", "boolean"], "not": {"pattern": r"^\s*\$\{"}},
+        "node": _node(),
+        "edge": {"oneOf": [chain, _object(language.EDGE)]},
+        "case": _object(language.CASE),
+        "request": _object(language.REQUEST),
+        "retry": _object(language.RETRY),
+        "timeouts": _object(language.TIMEOUT),
     }
 
 

@@ -22,7 +22,8 @@ def fill(text: str) -> str:
     return _MARKED.sub(lambda found: found[1] + _PARTS[found[2]]() + found[3], text)
 
 
-def _table(fields: Sequence[Field]) -> str:
+def table(fields: Sequence[Field]) -> str:
+    """Returns the table of keys that a field list makes."""
     rows = [f"| `{field.name}` | {_value_of(field)} | {_default_of(field)} | {field.doc} |\n" for field in fields]
     return "| key | value | default | meaning |\n| --- | --- | --- | --- |\n" + "".join(rows)
 
@@ -45,11 +46,15 @@ def _default_of(field: Field) -> str:
 
 
 def _nodes() -> str:
-    sections: list[str] = []
-    for node_type, kind in language.NODES.items():
-        fields = [field for field in kind.fields if field.name != "type"]
-        sections.append(f"\n### {node_type.value}\n\n{kind.doc}\n\n```yaml\n{kind.example}\n```\n\n{_table(fields)}")
-    return "".join(sections) + "\n"
+    rows = "".join(
+        f"| [{node_type.value}](nodes/{node_type.value}.md) | {_first_sentence(kind.doc)} |\n"
+        for node_type, kind in language.NODES.items()
+    )
+    return f"| type | what it does |\n| --- | --- |\n{rows}"
+
+
+def _first_sentence(text: str) -> str:
+    return text.replace("\n", " ").partition(". ")[0].partition(": ")[0].removesuffix(".") + "."
 
 
 def _limits() -> str:
@@ -73,12 +78,12 @@ def _limits() -> str:
 
 
 _PARTS: Mapping[str, Callable[[], str]] = {
-    "workflow": lambda: _table(language.WORKFLOW),
+    "workflow": lambda: table(language.WORKFLOW),
     "nodes": _nodes,
-    "request": lambda: _table(language.REQUEST),
-    "retry": lambda: _table(language.RETRY),
-    "timeout": lambda: _table(language.TIMEOUT),
-    "edge": lambda: _table(language.EDGE),
-    "case": lambda: _table(language.CASE),
+    "request": lambda: table(language.REQUEST),
+    "retry": lambda: table(language.RETRY),
+    "timeout": lambda: table(language.TIMEOUT),
+    "edge": lambda: table(language.EDGE),
+    "case": lambda: table(language.CASE),
     "limits": _limits,
 }
