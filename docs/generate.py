@@ -5,13 +5,19 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from headway.cli import reference
 from headway.coordinator.core import machines, refusals
+from headway.coordinator.core.compiler.fault_reference import MEANINGS
+from headway.coordinator.core.compiler.json_schema import json_schema
+from headway.coordinator.core.compiler.language import NODES
+from headway.coordinator.core.compiler.node_pages import page
 from headway.coordinator.core.compiler.reference import fill, table
 from headway.coordinator.engine import deciding
 from headway.coordinator.rpc import refusing
@@ -130,13 +136,27 @@ def testing_page() -> str:
     return _filled("testing.md", {mark: table(fields) for mark, fields in parts.items()})
 
 
+def checking_page() -> str:
+    """docs/checking.md, with the kinds of faults."""
+    rows = [f"| `{code.value}` | {meaning} |" for code, meaning in MEANINGS.items()]
+    return _filled("checking.md", {"fault codes": "\n".join(["| code | meaning |", "| --- | --- |", *rows, ""])})
+
+
+def schema_file() -> str:
+    """docs/headway.schema.json: the language, for editors."""
+    return json.dumps(json_schema(), ensure_ascii=False, indent=2) + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "architecture.md": architecture_page,
+    "checking.md": checking_page,
     "cli.md": reference.page,
+    "headway.schema.json": schema_file,
     "language.md": language_page,
     "operations.md": operations_page,
     "settings.md": settings_page,
     "testing.md": testing_page,
+    **{f"nodes/{node_type.value}.md": partial(page, node_type) for node_type in NODES},
 }
 
 
@@ -160,6 +180,7 @@ def main() -> int:
             print(f"docs/{name} is out of date: run `make docs` and commit it", file=sys.stderr)
         return 1 if found else 0
     for name in found:
+        (DOCS / name).parent.mkdir(exist_ok=True)
         (DOCS / name).write_text(PAGES[name](), encoding="utf-8")
     return 0
 

@@ -39,7 +39,7 @@ class CommandLine:
 
     async def __call__(self, *arguments: str) -> Result:
         self._capsys.readouterr()
-        if arguments[0] not in {"dev", "db"}:
+        if arguments[0] not in {"dev", "db", "schema"}:
             arguments = (*arguments, "--address", self._address())
         code = await run(arguments)
         assert not callable(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -52,6 +53,19 @@ async def test_warnings_alone_are_no_failure(
     coordinator.script("definitions.Check", definitions_pb2.CheckResponse(workflow="orders", faults=[WARNING]))
 
     assert (await headway("check", files[0])).code == 0
+
+
+async def test_strictly_a_warning_is_a_failure_and_keeps_a_file_from_being_deployed(
+    headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
+) -> None:
+    coordinator.script("definitions.Check", definitions_pb2.CheckResponse(workflow="orders", faults=[WARNING]))
+
+    checked = await headway("check", "--strict", files[0])
+    deployed = await headway("deploy", "--strict", files[0])
+
+    assert (checked.code, deployed.code) == (1, 1)
+    assert "nothing was deployed" in deployed.err
+    assert coordinator.requests["definitions.Deploy"] == []
 
 
 async def test_check_as_json_lists_the_files_with_their_faults(
@@ -178,3 +192,12 @@ async def test_a_fault_that_only_deploying_finds_is_printed_like_the_others(
 
     assert result.code == 1
     assert result.out.splitlines() == [f"{files[0]}:3:7: error: no node `c` — add it, or mend the edge"]
+
+
+COMMITTED = json.loads((Path(__file__).resolve().parents[2] / "docs" / "headway.schema.json").read_text("utf-8"))
+
+
+async def test_schema_prints_what_the_documents_have(headway: CommandLine) -> None:
+    result = await headway("schema")
+
+    assert (result.code, result.document) == (0, COMMITTED)

@@ -232,7 +232,7 @@ async def test_definitions_can_be_deployed_listed_read_and_rolled_back(
     assert (deployed.version, deployed.changed) == (2, True)
     assert listed.created_at == NOON
     assert read.plan == {"nodes": {}}
-    assert rolled_back.deployed
+    assert rolled_back.definition.deployed
     assert coordinator.requests["definitions.Get"][0].version == 0
     assert coordinator.requests["definitions.SetDeployedVersion"][0].namespace == "shop"
 

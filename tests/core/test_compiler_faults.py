@@ -5,6 +5,7 @@ import orjson
 import pytest
 
 from headway.coordinator.core.compiler import Code, Fault, compile_workflow
+from headway.coordinator.core.compiler.fault_reference import MEANINGS
 from headway.coordinator.core.compiler.python_code import complaint_about
 
 WORKER = "{type: call, handler: h}"
@@ -390,6 +391,19 @@ TABLE = [
         [(3, 59, "expression_invalid")],
     ),
     (
+        "values that do not go together",
+        "workflow: w\ninput_schema: {properties: {n: {type: number}}}\n"
+        "nodes:\n  s: {type: switch, cases: [{when: 'input.n > \"5\"', to: a}], default: none}\n"
+        f"  a: {WORKER}\n",
+        [(4, 45, "type_mismatch")],
+    ),
+    (
+        "a node behind an edge that is never followed",
+        f"workflow: w\nnodes:\n  a: {WORKER}\n  b: {WORKER}\n  c: {WORKER}\n"
+        "edges:\n  - {from: a, to: b, on: failure}\n  - {from: a, to: c, on: failure}\n",
+        [(5, 3, "never_runs"), (8, 5, "edge_never_followed")],
+    ),
+    (
         "references that lead nowhere",
         "workflow: w\nnodes:\n"
         '  a: {type: call, handler: h, input: "${nodes.b.output}"}\n'
@@ -436,6 +450,10 @@ def test_every_kind_of_fault_is_in_the_table() -> None:
     shown = {code for _, _, faults in TABLE for _, _, code in faults}
 
     assert {code.value for code in Code} - shown == {"too_many", "checks_wait"}
+
+
+def test_every_kind_of_fault_has_a_meaning_in_the_reference() -> None:
+    assert list(MEANINGS) == list(Code)
 
 
 def only_fault(source: str) -> Fault:

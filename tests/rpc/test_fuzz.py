@@ -219,7 +219,7 @@ async def call(world: World, path: str, method: Any, request: message.Message) -
 async def test_no_request_whatever_is_in_it_is_answered_with_the_servers_own_error(
     path: str, method: Any, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await world.first.deploy(ONE, TWO, EVENT)
+    await world.first.deploy(ONE, f"{ONE}description: newer\n", TWO, EVENT)
     done = [await world.first.start("waiting") for _ in range(4)]
     await asyncio.gather(*(world.first.cancel(run_id) for run_id in done))
     held = await asyncio.gather(*(world.first.start("two") for _ in range(RUNS)))

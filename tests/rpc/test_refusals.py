@@ -90,6 +90,10 @@ class Scene:
         request = definitions.SetDeployedVersionRequest(workflow=workflow, version=version, **fields)
         return self.c.definitions.SetDeployedVersion(request)
 
+    def delete(self, workflow: str, version: int, **fields: Any) -> Any:
+        request = definitions.DeleteVersionRequest(workflow=workflow, version=version, **fields)
+        return self.c.definitions.DeleteVersion(request)
+
     def definition(self, workflow: str, **fields: Any) -> Any:
         return self.c.definitions.Get(definitions.GetRequest(workflow=workflow, **fields))
 
@@ -168,8 +172,14 @@ CASES: dict[tuple[grpc.StatusCode, str], dict[str, Case]] = {
         "deploy in NUL": (lambda s: s.deploy(ONE, namespace="\x00"), {"field": "namespace"}),
         "set version 0": (lambda s: s.version("one", 0), {"field": "version"}),
         "set of nothing": (lambda s: s.version("", 1), {"field": "workflow"}),
+        "delete version 0": (lambda s: s.delete("one", 0), {"field": "version"}),
+        "delete of nothing": (lambda s: s.delete("", 1), {"field": "workflow"}),
+        "delete in NUL": (lambda s: s.delete("one", 1, namespace="\x00"), {"field": "namespace"}),
         "definition NUL": (lambda s: s.definition("\x00"), {"field": "workflow"}),
         "definitions NUL": (lambda s: s.definitions(workflow="\x00"), {"field": "workflow"}),
+    },
+    (PRECONDITION, "VERSION_DEPLOYED"): {
+        "delete deployed": (lambda s: s.delete("one", 1), {"workflow": "one", "version": "1"}),
     },
     (PRECONDITION, "RUN_CLOSED"): {
         "signal closed": (lambda s: s.signal(s.done), {"state": "succeeded"}),
@@ -196,6 +206,8 @@ CASES: dict[tuple[grpc.StatusCode, str], dict[str, Case]] = {
         "start elsewhere": (lambda s: s.start(namespace="b"), {"namespace": "b"}),
         "start version max": (lambda s: s.start(version=(1 << 31) - 1), {}),
         "set version 7": (lambda s: s.version("one", 7), {"version": "7"}),
+        "delete version 7": (lambda s: s.delete("one", 7), {"version": "7"}),
+        "delete elsewhere": (lambda s: s.delete("one", 1, namespace="b"), {"namespace": "b"}),
         "definition unknown": (lambda s: s.definition("nope"), {"version": "deployed"}),
         "definition version < 0": (lambda s: s.definition("one", version=-1), {}),
     },

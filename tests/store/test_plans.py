@@ -32,6 +32,9 @@ NOT_BY_KEY = {
     "sweep_lost",
     "sweep_aged",
     "ready_tasks",
+    "count_open_runs",
+    "find_runs_of_version",
+    "empty_deleted",
 }
 SCAN = re.compile(r"(?:Scan|Scan Backward) using (\w+) on (\w+)")
 

@@ -7,7 +7,17 @@ imports nothing of Headway but `headway.api`.
 from headway.client._bulk_calls import BulkResult, Signalled
 from headway.client._client import Client
 from headway.client._connection import Patience
-from headway.client._definition_values import Checked, Definition, Deployed, Fault
+from headway.client._definition_values import (
+    Changes,
+    Checked,
+    Definition,
+    Deployed,
+    Effect,
+    Fault,
+    OpenRuns,
+    Redeployed,
+    Versions,
+)
 from headway.client._explaining import Explanation, OpenEdge, Reason, ReasonKind
 from headway.client._filters import RunFilter
 from headway.client._refusals import (
@@ -39,6 +49,8 @@ from headway.client._refusals import (
     RunStopping,
     StoreUnavailable,
     Unreachable,
+    VersionDeployed,
+    VersionNeeded,
     WorkflowNotFound,
 )
 from headway.client._request_id import new_request_id
@@ -67,12 +79,14 @@ __all__ = [
     "Attempt",
     "BatchTooLarge",
     "BulkResult",
+    "Changes",
     "Checked",
     "Client",
     "DeadlinePassed",
     "Definition",
     "DefinitionFaulty",
     "Deployed",
+    "Effect",
     "Event",
     "Explanation",
     "Fault",
@@ -94,6 +108,7 @@ __all__ = [
     "NodeNotSkippable",
     "NothingToRetry",
     "OpenEdge",
+    "OpenRuns",
     "Outcome",
     "Overloaded",
     "Patience",
@@ -101,6 +116,7 @@ __all__ = [
     "Progress",
     "Reason",
     "ReasonKind",
+    "Redeployed",
     "Refused",
     "RetryPlan",
     "Run",
@@ -123,6 +139,9 @@ __all__ = [
     "TaskProgress",
     "TaskState",
     "Unreachable",
+    "VersionDeployed",
+    "VersionNeeded",
+    "Versions",
     "WorkflowNotFound",
     "new_request_id",
 ]

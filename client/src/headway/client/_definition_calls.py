@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from headway.api.definitions.v1 import definitions_pb2, definitions_pb2_grpc
 from headway.client import _translate
-from headway.client._definition_values import Checked, Definition, Deployed, Fault
+from headway.client._definition_values import Checked, Definition, Deployed, Fault, Redeployed, Versions
 from headway.client._refusals import DefinitionFaulty, HeadwayError
 
 if TYPE_CHECKING:
@@ -33,14 +33,18 @@ class DefinitionCalls:
         response = await self._connection.call(self._definitions.Check, request)
         return Checked(workflow=response.workflow, faults=tuple(_translate.fault(each) for each in response.faults))
 
-    async def deploy(self, source: str) -> Deployed:
+    async def deploy(self, source: str, *, dry_run: bool = False) -> Deployed:
         """Compile YAML text, store it as a new version and let new runs take it. Safe to repeat: content decides.
+
+        Args:
+            source: YAML.
+            dry_run: Only say what it would come to.
 
         Raises:
             DefinitionFaulty: It has faults, and carries all of them; nothing was stored.
             PayloadTooLarge: The text is larger than 1 MiB.
         """
-        request = definitions_pb2.DeployRequest(namespace=self._namespace, source=source)
+        request = definitions_pb2.DeployRequest(namespace=self._namespace, source=source, dry_run=dry_run)
         try:
             response = await self._connection.call(self._definitions.Deploy, request)
         except DefinitionFaulty as error:
@@ -51,6 +55,7 @@ class DefinitionCalls:
             version=response.version,
             changed=response.changed,
             warnings=tuple(_translate.fault(each) for each in response.warnings),
+            effect=_translate.effect(response.effect),
         )
 
     async def _all_faults(self, source: str) -> tuple[Fault, ...]:
@@ -76,14 +81,41 @@ class DefinitionCalls:
         response = await self._connection.call(self._definitions.List, request)
         return tuple(_translate.definition(each) for each in response.definitions)
 
-    async def set_deployed_version(self, workflow: str, version: int) -> Definition:
+    async def list_versions(self, workflow: str) -> Versions:
+        """The stored versions of one workflow, newest first, and its open runs by version."""
+        request = definitions_pb2.ListRequest(namespace=self._namespace, workflow=workflow)
+        response = await self._connection.call(self._definitions.List, request)
+        return Versions(
+            definitions=tuple(_translate.definition(each) for each in response.definitions),
+            open_runs=_translate.open_runs(response.open_runs),
+        )
+
+    async def set_deployed_version(self, workflow: str, version: int, *, dry_run: bool = False) -> Redeployed:
         """Let new runs take an older version (roll back); running runs keep theirs. Safe to repeat.
+
+        Args:
+            workflow: Its name.
+            version: A stored one.
+            dry_run: Only say what it would come to.
 
         Raises:
             WorkflowNotFound: No such workflow or version.
         """
         request = definitions_pb2.SetDeployedVersionRequest(
-            namespace=self._namespace, workflow=workflow, version=version
+            namespace=self._namespace, workflow=workflow, version=version, dry_run=dry_run
         )
         response = await self._connection.call(self._definitions.SetDeployedVersion, request)
-        return _translate.definition(response.definition)
+        return Redeployed(
+            definition=_translate.definition(response.definition), effect=_translate.effect(response.effect)
+        )
+
+    async def delete_version(self, workflow: str, version: int) -> None:
+        """Remove a version that no run needs; its number is never given again. Safe to repeat.
+
+        Raises:
+            WorkflowNotFound: No such workflow or version.
+            VersionDeployed: New runs take it.
+            VersionNeeded: Runs were started on it, finished ones included.
+        """
+        request = definitions_pb2.DeleteVersionRequest(namespace=self._namespace, workflow=workflow, version=version)
+        await self._connection.call(self._definitions.DeleteVersion, request)

@@ -76,6 +76,18 @@ class WorkflowNotFound(Refused):
     expected_reason = "WORKFLOW_NOT_FOUND"
 
 
+class VersionDeployed(Refused):
+    """The version is the one that new runs take."""
+
+    expected_reason = "VERSION_DEPLOYED"
+
+
+class VersionNeeded(Refused):
+    """Runs were started on the version; the metadata counts them and names some."""
+
+    expected_reason = "VERSION_NEEDED"
+
+
 class RunNotFound(Refused):
     """No such run in the namespace."""
 

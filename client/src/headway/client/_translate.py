@@ -226,3 +226,27 @@ def definition(message: definitions_pb2.Definition) -> definitions.Definition:
         source=message.source,
         plan=from_json(message.plan),
     )
+
+
+def effect(message: definitions_pb2.Effect) -> definitions.Effect:
+    """What making a version the deployed one means."""
+    found = message.changes
+    return definitions.Effect(
+        previous_version=message.previous_version or None,
+        changes=definitions.Changes(
+            nodes_added=tuple(found.nodes_added),
+            nodes_removed=tuple(found.nodes_removed),
+            nodes_altered={each.node: tuple(each.keys) for each in found.nodes_altered},
+            edges_added=tuple(found.edges_added),
+            edges_removed=tuple(found.edges_removed),
+            input_schema=tuple(found.input_schema),
+            settings=tuple(found.settings),
+        ),
+        open_runs=open_runs(message.open_runs),
+    )
+
+
+def open_runs(message: definitions_pb2.OpenRuns) -> definitions.OpenRuns:
+    """Open runs by version."""
+    counts = {each.version: each.open_runs for each in message.versions}
+    return definitions.OpenRuns(by_version=counts, counted_all=message.counted_all)

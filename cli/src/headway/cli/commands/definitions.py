@@ -14,6 +14,7 @@ from typing import ClassVar
 from rich.text import Text
 
 from headway.cli.arguments import reason
+from headway.cli.changes import effect_lines
 from headway.cli.command import Command, Exit, Mistake, Session
 from headway.cli.output import Output, visible
 from headway.client import Checked, Client, DefinitionFaulty, Deployed, Fault, Patience, Unreachable
@@ -30,10 +31,9 @@ class CheckedFile:
     workflow: str
     faults: tuple[Fault, ...]
 
-    @property
-    def deployable(self) -> bool:
-        """True when no fault is more than a warning."""
-        return all(fault.warning for fault in self.faults)
+    def passes(self, *, strict: bool) -> bool:
+        """True when no fault is more than a warning; strictly, when there is none at all."""
+        return not self.faults if strict else all(fault.warning for fault in self.faults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +48,14 @@ class Check(Command):
 
     files: tuple[str, ...]
     offline: bool
+    strict: bool
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add the files."""
         _add_files(parser)
         parser.add_argument("--offline", action="store_true", help="use the compiler on this machine")
+        _add_strict(parser)
 
     async def run(self, session: Session) -> Exit:
         """Check all files, then tell."""
@@ -63,7 +65,7 @@ class Check(Command):
             _print_sum(session.output, checked)
         else:
             session.output.document({"files": checked})
-        return Exit.SUCCESS if all(each.deployable for each in checked) else Exit.FAILED
+        return Exit.SUCCESS if all(each.passes(strict=self.strict) for each in checked) else Exit.FAILED
 
     async def _check(self, session: Session) -> list[CheckedFile]:
         sources = _read(self.files)
@@ -83,17 +85,22 @@ class Deploy(Command):
     """Deploy workflow files: store each as a new version and let new runs take it.
 
     All files are checked first; if one has faults, none is deployed. Content that is deployed already changes nothing.
+    It says what differs from the version that was deployed, and how many open runs stay on which versions.
     """
 
     name: ClassVar = ("deploy",)
     help: ClassVar = "deploy workflow files"
 
     files: tuple[str, ...]
+    dry_run: bool
+    strict: bool
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add the files."""
         _add_files(parser)
+        parser.add_argument("--dry-run", action="store_true", help="say what it would do, and do nothing")
+        _add_strict(parser)
 
     async def run(self, session: Session) -> Exit:
         """Check all, deploy all, tell."""
@@ -101,20 +108,47 @@ class Deploy(Command):
         deployed: list[tuple[str, Deployed]] = []
         async with session.client() as client:
             checked = await _check_there(client, sources)
-            if not all(each.deployable for each in checked):
+            if not all(each.passes(strict=self.strict) for each in checked):
                 return _refused(session.output, checked, deployed)
             for file, source in sources:
                 try:
-                    deployed.append((file, await client.deploy(source)))
+                    deployed.append((file, await client.deploy(source, dry_run=self.dry_run)))
                 except DefinitionFaulty as error:  # by a coordinator of another version than checked
                     faulty = CheckedFile(file=file, workflow="", faults=error.faults or (_whole_file(error),))
                     return _refused(session.output, [faulty], deployed)
-        _tell(session.output, checked, deployed)
+        _tell(session.output, checked, deployed, dry_run=self.dry_run)
+        return Exit.SUCCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema(Command):
+    """Print the JSON Schema of the workflow language, for editors.
+
+    It is made by the compiler on this machine, from the tables that it checks files by. docs/checking.md has the
+    settings of editors.
+    """
+
+    name: ClassVar = ("schema",)
+    help: ClassVar = "print the language as a JSON Schema"
+    talks_to_coordinator: ClassVar = False
+
+    async def run(self, session: Session) -> Exit:
+        """Ask the compiler, and print what it says."""
+        out, err = await _ask_compiler("schema")
+        try:
+            schema = json.loads(out)
+        except ValueError:
+            raise _broken(err) from None
+        session.output.document(schema)
         return Exit.SUCCESS
 
 
 def _add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", action=_Tuple, help="a workflow in YAML")
+
+
+def _add_strict(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--strict", action="store_true", help="take warnings for errors")
 
 
 class _Tuple(argparse.Action):
@@ -155,13 +189,7 @@ async def _check_here(files: Sequence[str]) -> list[CheckedFile]:
     Raises:
         Mistake: It is not installed, or it broke.
     """
-    if find_spec(COMPILER) is None:
-        raise Mistake("the compiler is not on this machine; install headway[dev], or drop --offline")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", COMPILER, "check", "--json", "--", *files,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    out, err = await process.communicate()
+    out, err = await _ask_compiler("check", "--json", "--", *files)
     try:
         answer = json.loads(out)
         return [
@@ -173,8 +201,27 @@ async def _check_here(files: Sequence[str]) -> list[CheckedFile]:
             for each in answer["files"]
         ]
     except (ValueError, KeyError, TypeError):
-        lines = err.decode(errors="replace").strip().splitlines()
-        raise Mistake(f"the compiler on this machine broke: {lines[-1] if lines else 'no answer'}") from None
+        raise _broken(err) from None
+
+
+async def _ask_compiler(*arguments: str) -> tuple[bytes, bytes]:
+    """Call an installed coordinator's compiler; returns what it wrote to standard output and to standard error.
+
+    Raises:
+        Mistake: It is not installed.
+    """
+    if find_spec(COMPILER) is None:
+        raise Mistake("the compiler is not on this machine; install headway[dev]")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", COMPILER, *arguments,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    return await process.communicate()
+
+
+def _broken(err: bytes) -> Mistake:
+    lines = err.decode(errors="replace").strip().splitlines()
+    return Mistake(f"the compiler on this machine broke: {lines[-1] if lines else 'no answer'}")
 
 
 def _whole_file(error: DefinitionFaulty) -> Fault:
@@ -191,18 +238,29 @@ def _refused(output: Output, checked: Sequence[CheckedFile], deployed: Sequence[
     return Exit.FAILED
 
 
-def _tell(output: Output, checked: Sequence[CheckedFile], deployed: Sequence[tuple[str, Deployed]]) -> None:
+def _tell(
+    output: Output, checked: Sequence[CheckedFile], deployed: Sequence[tuple[str, Deployed]], *, dry_run: bool
+) -> None:
     if not output.for_people:
-        output.document({"deployed": [_entry(*each) for each in deployed], "files": checked})
+        entries = [_entry(*each) for each in deployed]
+        output.document({"dry_run": dry_run, "deployed": entries, "files": checked})
         return
     _print_faults(output, checked)
     for file, each in deployed:
-        what = "deployed" if each.changed else "was deployed already"
+        what = ("would be deployed" if dry_run else "deployed") if each.changed else "was deployed already"
         output.say(f"{each.workflow} version {each.version} {what} ({file})")
+        for line in effect_lines(each.effect, each.version):
+            output.say(f"  {line}")
 
 
 def _entry(file: str, deployed: Deployed) -> dict[str, object]:
-    return {"file": file, "workflow": deployed.workflow, "version": deployed.version, "changed": deployed.changed}
+    return {
+        "file": file,
+        "workflow": deployed.workflow,
+        "version": deployed.version,
+        "changed": deployed.changed,
+        "effect": deployed.effect,
+    }
 
 
 def _print_faults(output: Output, checked: Sequence[CheckedFile]) -> None:

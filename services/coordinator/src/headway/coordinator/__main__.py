@@ -1,4 +1,4 @@
-"""`python -m headway.coordinator [serve | migrate | check FILE…]`: the coordinator's composition root."""
+"""`python -m headway.coordinator [serve | migrate | check FILE… | schema]`: the coordinator's composition root."""
 
 import argparse
 import asyncio
@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from headway.coordinator.core.compiler import compile_workflow
+from headway.coordinator.core.compiler.json_schema import json_schema
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.rpc import server
 from headway.coordinator.settings import CoordinatorSettings
@@ -120,7 +121,11 @@ def main() -> int:
     check = commands.add_parser("check", help="compile workflow files and print their faults")
     check.add_argument("files", nargs="+", type=Path)
     check.add_argument("--json", action="store_true", help="print one JSON document")
+    commands.add_parser("schema", help="print the JSON Schema of the workflow language")
     arguments = parser.parse_args()
+    if arguments.command == "schema":
+        print(json.dumps(json_schema(), ensure_ascii=False, indent=2))
+        return 0
     if arguments.command == "migrate":
         return _migrate()
     if arguments.command == "check":

@@ -62,6 +62,11 @@ class DefinitionsServiceStub:
                 request_serializer=headway_dot_api_dot_definitions_dot_v1_dot_definitions__pb2.SetDeployedVersionRequest.SerializeToString,
                 response_deserializer=headway_dot_api_dot_definitions_dot_v1_dot_definitions__pb2.SetDeployedVersionResponse.FromString,
                 _registered_method=True)
+        self.DeleteVersion = channel.unary_unary(
+                '/headway.api.definitions.v1.DefinitionsService/DeleteVersion',
+                request_serializer=headway_dot_api_dot_definitions_dot_v1_dot_definitions__pb2.DeleteVersionRequest.SerializeToString,
+                response_deserializer=headway_dot_api_dot_definitions_dot_v1_dot_definitions__pb2.DeleteVersionResponse.FromString,
+                _registered_method=True)
 
 
 class DefinitionsServiceServicer:
@@ -80,7 +85,8 @@ class DefinitionsServiceServicer:
     def Deploy(self, request, context):
         """Deploy compiles YAML, stores it as a new version and deploys it, all or nothing. Content that is deployed already
         changes nothing; content of an earlier version deploys that version. A faulty file is answered with its faults, as
-        INVALID_ARGUMENT (DEFINITION_FAULTY, with the first faults as google.rpc.BadRequest; Check returns all); nothing is stored. PAYLOAD_TOO_LARGE over 1 MiB.
+        INVALID_ARGUMENT (DEFINITION_FAULTY, with the first faults as google.rpc.BadRequest; Check returns all); nothing is
+        stored. PAYLOAD_TOO_LARGE over 1 MiB. The answer says what differs from what was deployed; with dry_run nothing is stored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -103,6 +109,15 @@ class DefinitionsServiceServicer:
     def SetDeployedVersion(self, request, context):
         """SetDeployedVersion makes an older version the one that new runs take (roll back). Running runs keep theirs.
         Safe to repeat. NOT_FOUND (WORKFLOW_NOT_FOUND).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteVersion(self, request, context):
+        """DeleteVersion removes a version that no run needs: its number is never given again, and no run can be started on
+        it. A start that had taken it before keeps it. Safe to repeat. NOT_FOUND (WORKFLOW_NOT_FOUND); FAILED_PRECONDITION
+        (VERSION_DEPLOYED: deploy another first; VERSION_NEEDED: the metadata names runs, finished ones included).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -135,6 +150,11 @@ def add_DefinitionsServiceServicer_to_server(servicer, server):
                     servicer.SetDeployedVersion,
                     request_deserializer=headway_dot_api_dot_definitions_dot_v1_dot_definitions__pb2.SetDeployedVersionRequest.FromString,
                     response_serializer=headway_dot_api_dot_definitions_dot_v1_dot_definitions__pb2.SetDeployedVersionResponse.SerializeToString,
+            ),
+            'DeleteVersion': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteVersion,
+                    request_deserializer=headway_dot_api_dot_definitions_dot_v1_dot_definitions__pb2.DeleteVersionRequest.FromString,
+                    response_serializer=headway_dot_api_dot_definitions_dot_v1_dot_definitions__pb2.DeleteVersionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -275,6 +295,33 @@ class DefinitionsService:
             '/headway.api.definitions.v1.DefinitionsService/SetDeployedVersion',
             headway_dot_api_dot_definitions_dot_v1_dot_definitions__pb2.SetDeployedVersionRequest.SerializeToString,
             headway_dot_api_dot_definitions_dot_v1_dot_definitions__pb2.SetDeployedVersionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteVersion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.api.definitions.v1.DefinitionsService/DeleteVersion',
+            headway_dot_api_dot_definitions_dot_v1_dot_definitions__pb2.DeleteVersionRequest.SerializeToString,
+            headway_dot_api_dot_definitions_dot_v1_dot_definitions__pb2.DeleteVersionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,7 +41,8 @@ class DefinitionsServiceStub:
     Deploy: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.DeployRequest, _definitions_pb2.DeployResponse]
     """Deploy compiles YAML, stores it as a new version and deploys it, all or nothing. Content that is deployed already
     changes nothing; content of an earlier version deploys that version. A faulty file is answered with its faults, as
-    INVALID_ARGUMENT (DEFINITION_FAULTY, with the first faults as google.rpc.BadRequest; Check returns all); nothing is stored. PAYLOAD_TOO_LARGE over 1 MiB.
+    INVALID_ARGUMENT (DEFINITION_FAULTY, with the first faults as google.rpc.BadRequest; Check returns all); nothing is
+    stored. PAYLOAD_TOO_LARGE over 1 MiB. The answer says what differs from what was deployed; with dry_run nothing is stored.
     """
     Get: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.GetRequest, _definitions_pb2.GetResponse]
     """Get returns a version. Read only. NOT_FOUND (WORKFLOW_NOT_FOUND)."""
@@ -50,6 +51,11 @@ class DefinitionsServiceStub:
     SetDeployedVersion: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.SetDeployedVersionRequest, _definitions_pb2.SetDeployedVersionResponse]
     """SetDeployedVersion makes an older version the one that new runs take (roll back). Running runs keep theirs.
     Safe to repeat. NOT_FOUND (WORKFLOW_NOT_FOUND).
+    """
+    DeleteVersion: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.DeleteVersionRequest, _definitions_pb2.DeleteVersionResponse]
+    """DeleteVersion removes a version that no run needs: its number is never given again, and no run can be started on
+    it. A start that had taken it before keeps it. Safe to repeat. NOT_FOUND (WORKFLOW_NOT_FOUND); FAILED_PRECONDITION
+    (VERSION_DEPLOYED: deploy another first; VERSION_NEEDED: the metadata names runs, finished ones included).
     """
 
 @_typing.type_check_only
@@ -65,7 +71,8 @@ class DefinitionsServiceAsyncStub(DefinitionsServiceStub):
     Deploy: _aio.UnaryUnaryMultiCallable[_definitions_pb2.DeployRequest, _definitions_pb2.DeployResponse]  # type: ignore[assignment]
     """Deploy compiles YAML, stores it as a new version and deploys it, all or nothing. Content that is deployed already
     changes nothing; content of an earlier version deploys that version. A faulty file is answered with its faults, as
-    INVALID_ARGUMENT (DEFINITION_FAULTY, with the first faults as google.rpc.BadRequest; Check returns all); nothing is stored. PAYLOAD_TOO_LARGE over 1 MiB.
+    INVALID_ARGUMENT (DEFINITION_FAULTY, with the first faults as google.rpc.BadRequest; Check returns all); nothing is
+    stored. PAYLOAD_TOO_LARGE over 1 MiB. The answer says what differs from what was deployed; with dry_run nothing is stored.
     """
     Get: _aio.UnaryUnaryMultiCallable[_definitions_pb2.GetRequest, _definitions_pb2.GetResponse]  # type: ignore[assignment]
     """Get returns a version. Read only. NOT_FOUND (WORKFLOW_NOT_FOUND)."""
@@ -74,6 +81,11 @@ class DefinitionsServiceAsyncStub(DefinitionsServiceStub):
     SetDeployedVersion: _aio.UnaryUnaryMultiCallable[_definitions_pb2.SetDeployedVersionRequest, _definitions_pb2.SetDeployedVersionResponse]  # type: ignore[assignment]
     """SetDeployedVersion makes an older version the one that new runs take (roll back). Running runs keep theirs.
     Safe to repeat. NOT_FOUND (WORKFLOW_NOT_FOUND).
+    """
+    DeleteVersion: _aio.UnaryUnaryMultiCallable[_definitions_pb2.DeleteVersionRequest, _definitions_pb2.DeleteVersionResponse]  # type: ignore[assignment]
+    """DeleteVersion removes a version that no run needs: its number is never given again, and no run can be started on
+    it. A start that had taken it before keeps it. Safe to repeat. NOT_FOUND (WORKFLOW_NOT_FOUND); FAILED_PRECONDITION
+    (VERSION_DEPLOYED: deploy another first; VERSION_NEEDED: the metadata names runs, finished ones included).
     """
 
 class DefinitionsServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -98,7 +110,8 @@ class DefinitionsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_definitions_pb2.DeployResponse, _abc.Awaitable[_definitions_pb2.DeployResponse]]:
         """Deploy compiles YAML, stores it as a new version and deploys it, all or nothing. Content that is deployed already
         changes nothing; content of an earlier version deploys that version. A faulty file is answered with its faults, as
-        INVALID_ARGUMENT (DEFINITION_FAULTY, with the first faults as google.rpc.BadRequest; Check returns all); nothing is stored. PAYLOAD_TOO_LARGE over 1 MiB.
+        INVALID_ARGUMENT (DEFINITION_FAULTY, with the first faults as google.rpc.BadRequest; Check returns all); nothing is
+        stored. PAYLOAD_TOO_LARGE over 1 MiB. The answer says what differs from what was deployed; with dry_run nothing is stored.
         """
 
     @_abc_1.abstractmethod
@@ -125,6 +138,17 @@ class DefinitionsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_definitions_pb2.SetDeployedVersionResponse, _abc.Awaitable[_definitions_pb2.SetDeployedVersionResponse]]:
         """SetDeployedVersion makes an older version the one that new runs take (roll back). Running runs keep theirs.
         Safe to repeat. NOT_FOUND (WORKFLOW_NOT_FOUND).
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteVersion(
+        self,
+        request: _definitions_pb2.DeleteVersionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_definitions_pb2.DeleteVersionResponse, _abc.Awaitable[_definitions_pb2.DeleteVersionResponse]]:
+        """DeleteVersion removes a version that no run needs: its number is never given again, and no run can be started on
+        it. A start that had taken it before keeps it. Safe to repeat. NOT_FOUND (WORKFLOW_NOT_FOUND); FAILED_PRECONDITION
+        (VERSION_DEPLOYED: deploy another first; VERSION_NEEDED: the metadata names runs, finished ones included).
         """
 
 def add_DefinitionsServiceServicer_to_server(servicer: DefinitionsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -151,6 +151,16 @@ class Tries:
     max_ms: int = 60_000
     jitter: float = 0.2
 
+    def pause_ms(self, count: int) -> float:
+        """The pause after the count-th failure, before chance takes its share."""
+        if self.backoff is Backoff.FIXED:
+            return self.initial_ms
+        try:
+            grown = self.factor ** (count - 1) if self.backoff is Backoff.EXPONENTIAL else count
+            return min(self.initial_ms * grown, float(self.max_ms))
+        except OverflowError:  # far beyond any cap
+            return float(self.max_ms)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRule(Tries):

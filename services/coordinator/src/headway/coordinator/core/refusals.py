@@ -101,6 +101,18 @@ class WorkflowNotFound(Refusal):
     reason = "WORKFLOW_NOT_FOUND"
 
 
+class VersionDeployed(Refusal):
+    """Version {version} of {workflow} is deployed: deploy another one before it is deleted."""
+
+    reason = "VERSION_DEPLOYED"
+
+
+class VersionNeeded(Refusal):
+    """Version {version} of {workflow} is needed by {count} run(s), finished ones included: {runs}."""
+
+    reason = "VERSION_NEEDED"
+
+
 class InvalidInput(Refusal):
     """The input does not fit the workflow's input_schema: {path}: {problem}."""
 

@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import orjson
 
@@ -16,9 +16,10 @@ from headway.coordinator.core.refusals import DefinitionFaulty, WorkflowNotFound
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.lanes import Committed, Lane, Ticket
 from headway.coordinator.engine.plans import PlanMissing, VersionKey
+from headway.coordinator.engine.versions import Effect, make_deployed, not_found, standing
 from headway.coordinator.store.errors import translated
 from headway.coordinator.store.pool import Connection
-from headway.coordinator.store.starting import find_deployed
+from headway.coordinator.store.starting import find_deployed, find_versions
 from headway.coordinator.store.statements import SQL
 
 STRIDE = 0.005  # seconds from one look-up to the next, at the least: a decision takes longer
@@ -43,6 +44,7 @@ class Deployed:
     version: int
     changed: bool
     warnings: tuple[Fault, ...]
+    effect: Effect
 
 
 class Definitions:
@@ -60,8 +62,13 @@ class Definitions:
         """Compile, off the event loop: a large file takes a while."""
         return await asyncio.get_running_loop().run_in_executor(None, partial(compile_workflow, source))
 
-    async def deploy(self, namespace: str, source: str) -> Deployed:
+    async def deploy(self, namespace: str, source: str, *, dry_run: bool = False) -> Deployed:
         """Store and deploy; identical content changes nothing, and an earlier version's content deploys that version.
+
+        Args:
+            namespace: whose it is.
+            source: YAML.
+            dry_run: only say what it would come to.
 
         Raises:
             Faulty: with every fault.
@@ -79,47 +86,22 @@ class Definitions:
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(SQL["lock_workflow"], namespace, workflow)
                 versions = await connection.fetch(SQL["get_versions"], namespace, workflow)
-                same = next((record for record in versions if record["digest"] == digest), None)
+                before = await standing(connection, namespace, workflow)
+                same = next((each for each in versions if each["digest"] == digest and not each["deleted_at"]), None)
                 version = same["version"] if same else 1 + max((record["version"] for record in versions), default=0)
-                if same is None:
+                if same is None and not dry_run:
                     key = (namespace, workflow, version)
                     await connection.execute(SQL["insert_definition"], *key, digest, source, plan, retention)
                 changed = same is None or not same["deployed"]
-                if changed:
-                    await self._set_deployed(connection, namespace, workflow, version)
-        return Deployed(workflow=workflow, version=version, changed=changed, warnings=result.faults)
-
-    async def set_deployed(self, namespace: str, workflow: str, version: int) -> Any:
-        """Make a stored version the deployed one; return its row.
-
-        Raises:
-            WorkflowNotFound: there is no such version.
-        """
-        with translated():
-            async with self._pool.acquire() as connection, connection.transaction():
-                await connection.execute(SQL["lock_workflow"], namespace, workflow)
-                if await connection.fetchval(SQL["get_plan"], namespace, workflow, version) is None:
-                    raise _not_found(namespace, workflow, version)
-                await self._set_deployed(connection, namespace, workflow, version)
-                return await connection.fetchrow(SQL["get_definition"], namespace, workflow, version)
-
-    async def get(self, namespace: str, workflow: str, version: int) -> Any:
-        """A version's row; 0: the deployed one. Raises WorkflowNotFound."""
-        with translated():
-            async with self._pool.acquire() as connection:
-                record = await connection.fetchrow(SQL["get_definition"], namespace, workflow, version)
-        if record is None:
-            raise _not_found(namespace, workflow, version)
-        return record
-
-    async def list(self, namespace: str, workflow: str) -> Any:
-        """Rows of all versions."""
-        with translated():
-            async with self._pool.acquire() as connection:
-                return await connection.fetch(SQL["list_definitions"], namespace, workflow)
+                if changed and not dry_run:
+                    await make_deployed(connection, namespace, workflow, version)
+        effect = await before.effect(source)
+        return Deployed(workflow=workflow, version=version, changed=changed, warnings=result.faults, effect=effect)
 
     async def to_run(self, wanted: Sequence[VersionKey]) -> Sequence[Chosen]:
         """The versions that new runs take; 0: the one that is deployed when this is called, or a later one.
+
+        A named one is looked for, too: it may have been deleted.
 
         Those who ask at the same time share a query; one that began before never answers.
 
@@ -130,51 +112,42 @@ class Definitions:
             StoreUnavailable: the database does not answer.
             Overloaded: too many ask.
         """
+        asked = list(dict.fromkeys(wanted))
         found: dict[VersionKey, Chosen] = {}
-        asked: list[VersionKey] = []
-        for key in dict.fromkeys(wanted):
-            graph = self._plans.known(key) if key[2] else None
-            if graph is None:
-                asked.append(key)
-            else:
-                found[key] = (key[2], graph)
-        if asked:
-            for key, answer in zip(asked, await self._lookups.submit(asked, new=True), strict=True):
-                if not isinstance(answer, tuple | WorkflowNotFound):
-                    raise answer
-                found[key] = answer
+        answers = await self._lookups.submit(asked, new=True) if asked else []
+        for key, answer in zip(asked, answers, strict=True):
+            if not isinstance(answer, tuple | WorkflowNotFound):
+                raise answer
+            found[key] = answer
         return [found[key] for key in wanted]
 
     async def graph(self, key: VersionKey) -> Graph:
-        """The graph of a stored version. Raises WorkflowNotFound."""
-        (chosen,) = await self.to_run([key])
-        if isinstance(chosen, WorkflowNotFound):
-            raise chosen
-        return chosen[1]
+        """The graph of the version that a run is on."""
+        graph = self._plans.known(key)
+        if graph is None:
+            with translated():
+                async with self._pool.acquire() as connection:
+                    graph = await self._plans.get(connection, key)
+        return graph
 
     async def _look_up(self, tickets: Sequence[Ticket[VersionKey]]) -> Committed[VersionKey]:
         keys = list(dict.fromkeys(ticket.item for ticket in tickets))
         workflows = {key[:2] for key in keys if not key[2]}
+        named = [key for key in keys if key[2]]
         chosen: dict[VersionKey, Chosen] = {}
         with translated():
             async with self._seat as connection:
                 deployed = await find_deployed(connection, workflows) if workflows else {}
+                stored = await find_versions(connection, named) if named else set[VersionKey]()
                 for key in keys:
-                    chosen[key] = await self._choose(connection, key, key[2] or deployed.get(key[:2], 0))
+                    version = deployed.get(key[:2], 0) if not key[2] else key[2] if key in stored else 0
+                    chosen[key] = await self._choose(connection, key, version)
         return Committed([(ticket, chosen[ticket.item]) for ticket in tickets])
 
     async def _choose(self, connection: Connection, key: VersionKey, version: int) -> Chosen:
         if not version:
-            return _not_found(*key)
+            return not_found(*key)
         try:
             return version, await self._plans.get(connection, (*key[:2], version))
         except PlanMissing:
-            return _not_found(*key[:2], version)
-
-    async def _set_deployed(self, connection: Connection, namespace: str, workflow: str, version: int) -> None:
-        await connection.execute(SQL["undeploy"], namespace, workflow)
-        await connection.execute(SQL["deploy"], namespace, workflow, version)
-
-
-def _not_found(namespace: str, workflow: str, version: int) -> WorkflowNotFound:
-    return WorkflowNotFound(namespace=namespace, workflow=workflow, version=str(version) if version else "deployed")
+            return not_found(*key[:2], version)

@@ -7,9 +7,7 @@ from uuid import UUID
 import msgspec
 import orjson
 
-from headway.api.definitions.v1 import definitions_pb2
 from headway.api.runs.v1 import runs_pb2 as pb
-from headway.coordinator.core.compiler import Fault
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan import Node
 from headway.coordinator.core.records import readable
@@ -214,20 +212,3 @@ def event(record: Any) -> pb.Event:
     named, given = readable(record["type"], record["event"], record["actions"])
     fields: dict[str, Any] = {**record, "event": named, "actions": given}
     return pb.Event(**fields)
-
-
-def fault(given: Fault) -> definitions_pb2.Fault:
-    """One thing wrong with a definition."""
-    return definitions_pb2.Fault(
-        line=given.line,
-        column=given.column,
-        code=given.code,
-        message=given.message,
-        remedy=given.remedy,
-        warning=given.warning,
-    )
-
-
-def definition(record: Any) -> definitions_pb2.Definition:
-    """A version."""
-    return definitions_pb2.Definition(**dict(record))

@@ -11,6 +11,7 @@ from headway.api.timers.v1 import timers_pb2, timers_pb2_grpc
 from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.deleting import Deletions
 from headway.coordinator.engine.engine import Engine
+from headway.coordinator.engine.versions import Versions
 from headway.coordinator.rpc.definitions import DefinitionsService
 from headway.coordinator.rpc.internal import EventsService, OutboxService, TimersService
 from headway.coordinator.rpc.runs import RunsService
@@ -26,7 +27,8 @@ SERVICES = tuple(
 def register(server: grpc.aio.Server, engine: Engine) -> None:
     """Add all services to a server."""
     definitions = Definitions(engine)
-    definitions_pb2_grpc.add_DefinitionsServiceServicer_to_server(DefinitionsService(definitions), server)
+    versions = Versions(engine.pool)
+    definitions_pb2_grpc.add_DefinitionsServiceServicer_to_server(DefinitionsService(definitions, versions), server)
     runs_pb2_grpc.add_RunsServiceServicer_to_server(RunsService(engine, definitions, Deletions(engine)), server)
     tasks_pb2_grpc.add_TasksServiceServicer_to_server(TasksService(engine), server)
     timers_pb2_grpc.add_TimersServiceServicer_to_server(TimersService(engine), server)

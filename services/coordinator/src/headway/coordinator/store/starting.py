@@ -10,6 +10,8 @@ from headway.coordinator.store.statements import SQL
 
 WorkflowKey: TypeAlias = tuple[str, str]
 """Namespace and workflow."""
+VersionKey: TypeAlias = tuple[str, str, int]
+"""Namespace, workflow and version."""
 StartKey: TypeAlias = tuple[str, str]
 """Namespace and idempotency key."""
 
@@ -26,6 +28,12 @@ async def find_deployed(connection: Connection, keys: Collection[WorkflowKey]) -
     """The deployed versions of those workflows that have one."""
     records = await connection.fetch(SQL["find_deployed"], *_columns(keys, 2))
     return {(record["namespace"], record["workflow"]): record["version"] for record in records}
+
+
+async def find_versions(connection: Connection, keys: Collection[VersionKey]) -> set[VersionKey]:
+    """Those versions that are stored and were not deleted."""
+    records = await connection.fetch(SQL["find_versions"], *_columns(keys, 3))
+    return {(record["namespace"], record["workflow"], record["version"]) for record in records}
 
 
 async def claim_keys(connection: Connection, bucket: int, claims: dict[StartKey, Claim]) -> dict[StartKey, Claim]:

@@ -16,18 +16,42 @@ from headway.coordinator.core.cel._evaluator import (
     compile_expression,
     references,
 )
+from headway.coordinator.core.cel._kinds import (
+    BOOLEAN,
+    LIST,
+    MAP,
+    NULL,
+    NUMBER,
+    TEXT,
+    Judge,
+    Kinds,
+    Known,
+    Misfit,
+    words_for,
+)
 from headway.coordinator.core.cel._messages import TEXT_LITERAL, type_name
 
 __all__ = [
     "ALL_VARIABLES",
     "EVERY_VARIABLE",
     "FILTER_VARIABLES",
+    "BOOLEAN",
+    "LIST",
+    "MAP",
+    "NULL",
+    "NUMBER",
+    "TEXT",
     "TEXT_LITERAL",
     "Compiled",
     "ExpressionError",
     "ExpressionInvalid",
+    "Judge",
+    "Kinds",
+    "Known",
+    "Misfit",
     "References",
     "compile_expression",
     "references",
     "type_name",
+    "words_for",
 ]

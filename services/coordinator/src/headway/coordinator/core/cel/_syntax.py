@@ -40,8 +40,10 @@ class Syntax:
         loops: how deep comprehensions (`map`, `filter`, `all`, `exists`) are nested.
         loop_calls: calls and operators inside comprehensions.
         messages: the offset of each protobuf message that it builds.
+        root: its tree.
     """
 
+    root: "Tree"
     reads: list[Read] = field(default_factory=list[Read])
     whole: VariablePath | None = None
     loops: int = 0
@@ -52,10 +54,10 @@ class Syntax:
 def read_syntax(serialized: bytes) -> Syntax:
     """Returns what stands in an expression, given as the evaluator serialized it."""
     root = _decode(serialized)
-    syntax = Syntax()
+    syntax = Syntax(root=root)
     _visit(root, syntax, frozenset(), 0)
-    if not (isinstance(root, _Field) and root.tested):
-        found = _path_of(root, frozenset())
+    if not (isinstance(root, Field) and root.tested):
+        found = path_of(root, frozenset())
         syntax.whole = found[0] if found else None
     return syntax
 
@@ -64,86 +66,105 @@ def read_syntax(serialized: bytes) -> Syntax:
 
 
 @dataclass(frozen=True, slots=True)
-class _Constant:
+class Constant:
+    """A value that is spelt out; `text` is set when it is a text. `kind`: as in `_kinds`."""
+
+    kind: str
     text: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Name:
+class Name:
+    """A variable."""
+
     name: str
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
-    operand: "_Tree"
+class Field:
+    """A field of something."""
+
+    operand: "Tree"
     name: str
     tested: bool
     number: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class Call:
+    """A function or operator; `offset` is where its name stands."""
+
     function: str
-    operands: tuple["_Tree", ...]
+    operands: tuple["Tree", ...]
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class Group:
     """A list, a map or a protobuf message; `message` is the message's offset."""
 
-    parts: tuple["_Tree", ...]
+    kind: str
+    parts: tuple["Tree", ...]
     message: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Loop:
+class Loop:
+    """A comprehension; `names` are those that it gives to what is inside."""
+
     names: frozenset[str]
-    outside: tuple["_Tree", ...]
-    inside: tuple["_Tree", ...]
+    outside: tuple["Tree", ...]
+    inside: tuple["Tree", ...]
 
 
-_Tree: TypeAlias = _Constant | _Name | _Field | _Call | _Group | _Loop
+Tree: TypeAlias = Constant | Name | Field | Call | Group | Loop
 
 
-def _path_of(tree: _Tree, hidden: frozenset[str]) -> tuple[VariablePath, int] | None:
+def path_of(tree: Tree, hidden: frozenset[str]) -> tuple[VariablePath, int] | None:
+    """Returns the path that a part of the tree reads, and its offset; None: it is no path.
+
+    Args:
+        tree: the part.
+        hidden: names that comprehensions around it have given.
+    """
     steps: list[str] = []
     while True:
         match tree:
-            case _Field(operand=operand, name=name):
+            case Field(operand=operand, name=name):
                 steps.append(name)
                 tree = operand
-            case _Call(function="_[_]", operands=(operand, _Constant(text=str() as key))):
+            case Call(function="_[_]", operands=(operand, Constant(text=str() as key))):
                 steps.append(key)
                 tree = operand
-            case _Name(name=name, offset=offset) if name not in hidden:
+            case Name(name=name, offset=offset) if name not in hidden:
                 return (name.removeprefix("."), *reversed(steps)), offset
             case _:
                 return None
 
 
-def _visit(tree: _Tree, syntax: Syntax, hidden: frozenset[str], depth: int) -> None:
-    found = _path_of(tree, hidden)
+def _visit(tree: Tree, syntax: Syntax, hidden: frozenset[str], depth: int) -> None:
+    found = path_of(tree, hidden)
     if found is not None:
-        tested = isinstance(tree, _Field) and tree.tested
-        number = tree.number if isinstance(tree, _Field) else 0
+        tested = isinstance(tree, Field) and tree.tested
+        number = tree.number if isinstance(tree, Field) else 0
         syntax.reads.append(Read(path=found[0], offset=found[1], tested=tested, expression=number))
         return
     match tree:
-        case _Constant() | _Name():
+        case Constant() | Name():
             pass
-        case _Field(operand=operand):
+        case Field(operand=operand):
             _visit(operand, syntax, hidden, depth)
-        case _Call(operands=operands):
+        case Call(operands=operands):
             syntax.loop_calls += depth > 0
             for operand in operands:
                 _visit(operand, syntax, hidden, depth)
-        case _Group(parts=parts, message=message):
+        case Group(parts=parts, message=message):
             if message is not None:
                 syntax.messages.append(message)
             for part in parts:
                 _visit(part, syntax, hidden, depth)
-        case _Loop(names=names, outside=outside, inside=inside):
+        case Loop(names=names, outside=outside, inside=inside):
             syntax.loops = max(syntax.loops, depth + 1)
             for part in outside:
                 _visit(part, syntax, hidden, depth)
@@ -158,6 +179,7 @@ _EXPRESSION_AND_SOURCE = {"CheckedExpr": (4, 5), "ParsedExpr": (2, 3)}
 _SOURCE_POSITIONS, _MAP_KEY, _MAP_VALUE = 4, 1, 2
 _ID, _CONSTANT, _NAME, _SELECT, _CALL, _LIST, _STRUCT, _LOOP = 2, 3, 4, 5, 6, 7, 8, 9
 _CONSTANT_TEXT, _NAME_TEXT = 6, 1
+_CONSTANT_KINDS = {1: "null", 2: "boolean", 3: "number", 4: "number", 5: "number", 6: "text"}
 _SELECT_OPERAND, _SELECT_FIELD, _SELECT_TEST = 1, 2, 3
 _CALL_TARGET, _CALL_FUNCTION, _CALL_ARGUMENTS = 1, 2, 3
 _LIST_ELEMENTS = 1
@@ -165,7 +187,7 @@ _STRUCT_MESSAGE, _STRUCT_ENTRIES, _ENTRY_KEY, _ENTRY_VALUE = 1, 2, 3, 4
 _LOOP_NAMES, _LOOP_OUTSIDE, _LOOP_INSIDE = (1, 3, 8), (2, 4), (5, 6, 7)
 
 
-def _decode(serialized: bytes) -> _Tree:
+def _decode(serialized: bytes) -> Tree:
     outer = Message(serialized, (0, len(serialized)))
     expression, source = _EXPRESSION_AND_SOURCE[outer.text(_ANY_TYPE).rpartition(".")[2]]
     inner = outer.message(_ANY_VALUE)
@@ -174,32 +196,34 @@ def _decode(serialized: bytes) -> _Tree:
     return _decode_tree(inner.message(expression), offsets)
 
 
-def _decode_tree(message: Message, offsets: dict[int, int]) -> _Tree:
-    def decode(messages: list[Message]) -> tuple[_Tree, ...]:
+def _decode_tree(message: Message, offsets: dict[int, int]) -> Tree:
+    def decode(messages: list[Message]) -> tuple[Tree, ...]:
         return tuple(_decode_tree(each, offsets) for each in messages)
 
     number = message.integer(_ID)
     offset = offsets.get(number, 0)
     if _NAME in message:
-        return _Name(message.message(_NAME).text(_NAME_TEXT), offset)
+        return Name(message.message(_NAME).text(_NAME_TEXT), offset)
     if _SELECT in message:
         select = message.message(_SELECT)
         operand = _decode_tree(select.message(_SELECT_OPERAND), offsets)
-        return _Field(operand, select.text(_SELECT_FIELD), select.integer(_SELECT_TEST) != 0, number)
+        return Field(operand, select.text(_SELECT_FIELD), select.integer(_SELECT_TEST) != 0, number)
     if _CALL in message:
         call = message.message(_CALL)
-        return _Call(call.text(_CALL_FUNCTION), decode(call.messages(_CALL_TARGET, _CALL_ARGUMENTS)))
+        return Call(call.text(_CALL_FUNCTION), decode(call.messages(_CALL_TARGET, _CALL_ARGUMENTS)), offset)
     if _LIST in message:
-        return _Group(decode(message.message(_LIST).messages(_LIST_ELEMENTS)), None)
+        return Group("list", decode(message.message(_LIST).messages(_LIST_ELEMENTS)), None)
     if _STRUCT in message:
         struct = message.message(_STRUCT)
         parts = [
             part for entry in struct.messages(_STRUCT_ENTRIES) for part in entry.messages(_ENTRY_KEY, _ENTRY_VALUE)
         ]
-        return _Group(decode(parts), offset if struct.text(_STRUCT_MESSAGE) else None)
+        is_message = bool(struct.text(_STRUCT_MESSAGE))
+        return Group("other" if is_message else "map", decode(parts), offset if is_message else None)
     if _LOOP in message:
         loop = message.message(_LOOP)
         names = frozenset(loop.texts(*_LOOP_NAMES))
-        return _Loop(names, decode(loop.messages(*_LOOP_OUTSIDE)), decode(loop.messages(*_LOOP_INSIDE)))
+        return Loop(names, decode(loop.messages(*_LOOP_OUTSIDE)), decode(loop.messages(*_LOOP_INSIDE)))
     constant = message.message(_CONSTANT)
-    return _Constant(constant.text(_CONSTANT_TEXT) if _CONSTANT_TEXT in constant else None)
+    kind = next((kind for number, kind in _CONSTANT_KINDS.items() if number in constant), "other")
+    return Constant(kind, constant.text(_CONSTANT_TEXT) if kind == "text" else None)

@@ -68,6 +68,17 @@ class Certainty:
         found = (name for name in self._handlers if self._shape.is_ancestor(name, when_runs))
         return frozenset((f"node {name}", _SUCCEEDED) for name in found if self.has_succeeded(name, when_runs))
 
+    def never_runs(self, name: str) -> bool:
+        """Returns whether no way at all leads to a node."""
+        return self._ways[name] == frozenset()
+
+    def ways_of(self, edge: Edge) -> Ways | None:
+        """Returns the scenarios in which an edge is live; None: too many to follow."""
+        before, chosen = self._ways[edge.source], self._choices_of(edge)
+        if before is None:
+            return None
+        return frozenset(() if chosen is None else (new for scenario in before if _fit(new := scenario | chosen)))
+
     def _decide(self, one: str, when_runs: str) -> bool:
         if self._on_every_way[when_runs] & self._shape.bit(one):
             return True

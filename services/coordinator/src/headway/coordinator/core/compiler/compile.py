@@ -5,15 +5,18 @@ from dataclasses import dataclass, replace
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.bookkeeping import read_labels, read_retention
 from headway.coordinator.core.compiler.compensation import check_compensation, edges_for_checking
+from headway.coordinator.core.compiler.durations import check_durations
 from headway.coordinator.core.compiler.edges import EdgeDraft, add_case_edges, read_edges
 from headway.coordinator.core.compiler.faults import Code, Fault, Faults, nearest
 from headway.coordinator.core.compiler.fields import Defaults, Entries, Reading, check_name
 from headway.coordinator.core.compiler.graph import Shape
 from headway.coordinator.core.compiler.nodes import NodeDraft, read_nodes, read_queue, read_schema
 from headway.coordinator.core.compiler.policies import read_retry, read_timeouts
+from headway.coordinator.core.compiler.reachability import check_reachability
 from headway.coordinator.core.compiler.schema import check_schema
 from headway.coordinator.core.compiler.scope import ScopeCheck
 from headway.coordinator.core.compiler.template_parser import Site, TemplateParser
+from headway.coordinator.core.compiler.types import check_types
 from headway.coordinator.core.compiler.yaml_tree import Source, YamlMap, load_yaml
 from headway.coordinator.core.plan import Edge, EdgeKind, Json, Literal, Node, NodeType, OnFailure, Plan
 from headway.coordinator.core.schemas import misfits
@@ -96,7 +99,7 @@ def _compile(reading: Reading, tree: YamlMap) -> Plan:
     )
     if not reading.faults.fatal():
         _check_run_output(reading, entries, drafts, plan)
-    if checks_wait:
+    if _check_plan(reading, tree, drafts, plan) or checks_wait:
         reading.faults.say_that_checks_wait()
     return plan
 
@@ -132,6 +135,20 @@ def _read_variables(reading: Reading, entries: Entries, drafts: dict[str, NodeDr
                     message = f"{name} breaks its schema in vars: {path} {problem}"
                     reading.faults.add(place, Code.CONTRADICTION, message, "set a value that fits")
     return schemas
+
+
+def _check_plan(reading: Reading, tree: YamlMap, drafts: dict[str, NodeDraft], plan: Plan) -> bool:
+    """Checks what is seen best when all is compiled.
+
+    Returns:
+        Whether something was left unchecked.
+    """
+    check_durations(reading.faults, plan, tree)
+    check_types(reading.faults, reading.source, plan)
+    if reading.faults.count((*_OF_THE_GRAPH, Code.CYCLE, Code.JOIN_OUT_OF_REACH)):
+        return any((node.need or 1) > 1 for node in plan.nodes.values())
+    check_reachability(reading.faults, plan, lambda node, key: drafts[node].places.get(key, drafts[node].place))
+    return False
 
 
 def _read_all_nodes(reading: Reading, entries: Entries) -> dict[str, NodeDraft]:

@@ -50,6 +50,8 @@ class Code(StrEnum):
     ISOLATED_NODE = "isolated_node"
     JOIN_OUT_OF_REACH = "join_out_of_reach"
     JOIN_OF_ONE = "join_of_one"
+    NEVER_RUNS = "never_runs"
+    TYPE_MISMATCH = "type_mismatch"
     SCHEMA_INVALID = "schema_invalid"
     UNKNOWN_REFERENCE = "unknown_reference"
     NOT_AN_ANCESTOR = "not_an_ancestor"

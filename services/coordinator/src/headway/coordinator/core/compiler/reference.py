@@ -47,11 +47,15 @@ def _default_of(field: Field) -> str:
 
 
 def _nodes() -> str:
-    sections: list[str] = []
-    for node_type, kind in language.NODES.items():
-        fields = [field for field in kind.fields if field.name != "type"]
-        sections.append(f"\n### {node_type.value}\n\n{kind.doc}\n\n```yaml\n{kind.example}\n```\n\n{table(fields)}")
-    return "".join(sections) + "\n"
+    rows = "".join(
+        f"| [{node_type.value}](nodes/{node_type.value}.md) | {_first_sentence(kind.doc)} |\n"
+        for node_type, kind in language.NODES.items()
+    )
+    return f"| type | what it does |\n| --- | --- |\n{rows}"
+
+
+def _first_sentence(text: str) -> str:
+    return text.replace("\n", " ").partition(". ")[0].partition(": ")[0].removesuffix(".") + "."
 
 
 def _limits() -> str:

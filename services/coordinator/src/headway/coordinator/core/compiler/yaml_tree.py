@@ -89,6 +89,10 @@ class Source:
         line = bisect_right(self._lines, index)
         return Place(line=line, column=index - self._lines[line - 1] + 1)
 
+    def index(self, place: Place) -> int:
+        """Returns the index of the character that stands at a place."""
+        return self._lines[place.line - 1] + place.column - 1
+
     def line(self, number: int) -> str:
         """Returns a line, from 1."""
         lines = self.text.split("\n", number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from headway.coordinator.core.plan import Backoff, RetryPolicy, Tries
+from headway.coordinator.core.plan import RetryPolicy, Tries
 
 if TYPE_CHECKING:
     from headway.coordinator.core.decide._walk import Walk
@@ -35,7 +35,7 @@ def pause_before_retry(walk: Walk, path: str, failure: Failure, asked_ms: int | 
         count = 1 + sum(_tries_of(policy, left) is tries for left in earlier)
     if count >= tries.max_attempts:
         return None
-    drawn_ms = _pause_ms(tries, count) * (1 - tries.jitter * walk.chance)
+    drawn_ms = tries.pause_ms(count) * (1 - tries.jitter * walk.chance)
     pause = timedelta(milliseconds=drawn_ms if asked_ms is None else asked_ms)
     began = (earlier[0].leased_at if earlier else row.leased_at) or walk.at
     if policy.budget_ms is not None and walk.at + pause > began + timedelta(milliseconds=policy.budget_ms):
@@ -67,14 +67,3 @@ def _earlier_failures(walk: Walk, path: str) -> list[AttemptRow]:
         if left is not None and left.outcome in _FAILURES:
             found.append(left)
     return found[::-1]
-
-
-def _pause_ms(tries: Tries, count: int) -> float:
-    """The pause after the count-th failure, before chance takes its share."""
-    if tries.backoff is Backoff.FIXED:
-        return tries.initial_ms
-    try:
-        grown = tries.factor ** (count - 1) if tries.backoff is Backoff.EXPONENTIAL else count
-        return min(tries.initial_ms * grown, float(tries.max_ms))
-    except OverflowError:  # far beyond any cap
-        return float(tries.max_ms)

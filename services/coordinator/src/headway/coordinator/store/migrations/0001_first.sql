@@ -15,12 +15,14 @@ CREATE TABLE definitions (
     deployed    boolean     NOT NULL,
     retention   jsonb,                              -- state: milliseconds that finished runs are kept; NULL: for ever
     created_at  timestamptz NOT NULL,
+    deleted_at  timestamptz,                        -- since when it cannot be started; its row keeps the number from being given again
     CONSTRAINT definitions_pkey PRIMARY KEY (namespace, workflow, version),
-    CONSTRAINT definitions_content_once UNIQUE (namespace, workflow, digest),
+    CONSTRAINT definitions_deployed_is_there CHECK (NOT (deployed AND deleted_at IS NOT NULL)),
     CONSTRAINT definitions_version_positive CHECK (version > 0),
     -- Part of the names of streams at the broker, which are built with / and braces.
     CONSTRAINT definitions_namespace CHECK (namespace ~ '^[A-Za-z0-9_.-]{1,63}$')
 );
+CREATE UNIQUE INDEX definitions_content_once ON definitions (namespace, workflow, digest) WHERE deleted_at IS NULL;
 CREATE UNIQUE INDEX definitions_one_deployed ON definitions (namespace, workflow) WHERE deployed;
 
 CREATE TABLE runs (

@@ -1,20 +1,20 @@
 -- Statements on `definitions`, `settings` and `buckets`.
 
 -- name: get_plan
--- The plan that a run is pinned to.
+-- The plan that a run is pinned to, also of a version that was deleted while the run was starting.
 SELECT plan FROM definitions WHERE namespace = $1 AND workflow = $2 AND version = $3;
 
 -- name: get_definition
 -- One version, to be shown; 0: the deployed one.
 SELECT namespace, workflow, version, deployed, digest, created_at, source, plan
 FROM definitions
-WHERE namespace = $1 AND workflow = $2 AND ($3 = 0 AND deployed OR version = $3);
+WHERE namespace = $1 AND workflow = $2 AND ($3 = 0 AND deployed OR version = $3) AND deleted_at IS NULL;
 
 -- name: list_definitions
 -- All versions, of one workflow or of all.
 SELECT namespace, workflow, version, deployed, digest, created_at
 FROM definitions
-WHERE namespace = $1 AND ($2 = '' OR workflow = $2)
+WHERE namespace = $1 AND ($2 = '' OR workflow = $2) AND deleted_at IS NULL
 ORDER BY workflow, version DESC;
 
 -- name: lock_workflow
@@ -22,8 +22,8 @@ ORDER BY workflow, version DESC;
 SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0));
 
 -- name: get_versions
--- What is stored of a workflow.
-SELECT version, digest, deployed FROM definitions WHERE namespace = $1 AND workflow = $2 ORDER BY version;
+-- What is stored of a workflow, deleted versions included.
+SELECT version, digest, deployed, deleted_at FROM definitions WHERE namespace = $1 AND workflow = $2 ORDER BY version;
 
 -- name: insert_definition
 -- A new version, not deployed yet.
@@ -37,6 +37,36 @@ UPDATE definitions SET deployed = false WHERE namespace = $1 AND workflow = $2 A
 -- name: deploy
 -- New runs take this version from now on.
 UPDATE definitions SET deployed = true WHERE namespace = $1 AND workflow = $2 AND version = $3;
+
+-- name: delete_version
+-- No run can be started on it from now on. The plan stays for those that are starting.
+UPDATE definitions SET deleted_at = now() WHERE namespace = $1 AND workflow = $2 AND version = $3 AND NOT deployed;
+
+-- name: find_runs_of_version
+-- Runs that need a version, the latest first. None is older than the version ($4).
+SELECT run_id, finished_at IS NULL AS is_open
+FROM runs
+WHERE namespace = $1 AND workflow = $2 AND version = $3 AND created_at >= $4
+ORDER BY created_at DESC, run_id DESC
+LIMIT $5;
+
+-- name: empty_deleted
+-- Versions that were deleted so long ago that no start can still be on its way to them: only their numbers are kept.
+UPDATE definitions AS d SET source = '', plan = ''
+WHERE d.namespace = $1 AND d.deleted_at < now() - interval '1 day' AND d.plan <> ''
+  AND NOT EXISTS (
+      SELECT 1 FROM runs
+      WHERE namespace = d.namespace AND workflow = d.workflow AND version = d.version AND created_at >= d.created_at
+  );
+
+-- name: count_open_runs
+-- Open runs of a workflow by version, among the namespace's latest $3 runs; version 0 is all else that was looked at.
+SELECT CASE WHEN workflow = $2 AND finished_at IS NULL THEN version ELSE 0 END AS version, count(*) AS runs
+FROM (
+    SELECT workflow, version, finished_at FROM runs WHERE namespace = $1 ORDER BY created_at DESC, run_id DESC LIMIT $3
+) AS latest
+GROUP BY 1
+ORDER BY 1;
 
 -- name: get_setting
 -- A live setting.

@@ -9,6 +9,17 @@ CROSS JOIN LATERAL (
     SELECT version FROM definitions WHERE namespace = x.namespace AND workflow = x.workflow AND deployed LIMIT 1
 ) AS d;
 
+-- name: find_versions
+-- Those of the named versions that runs may be started on.
+SELECT x.namespace, x.workflow, x.version
+FROM unnest($1::text[], $2::text[], $3::integer[]) AS x (namespace, workflow, version)
+CROSS JOIN LATERAL (
+    SELECT 1
+    FROM definitions
+    WHERE namespace = x.namespace AND workflow = x.workflow AND version = x.version AND deleted_at IS NULL
+    LIMIT 1
+) AS d;
+
 -- name: claim_start_keys
 -- Each key claims a ready-made run id; the run is inserted under it afterwards. Their bucket is the keys' own. In order,
 -- so that two that claim the same keys do not wait for each other.
