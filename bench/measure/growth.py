@@ -5,6 +5,7 @@ import asyncio
 from bench.checking import Expected, check_runs, final
 from bench.load import Work, await_records, keep_in_flight, start_all
 from bench.machine import LOAD
+from bench.measure.reading import reading
 from bench.measure.throughput import LINE, prepare
 from bench.pace import Pace, Samples
 from bench.rig import ONE, Rig, open_rig
@@ -45,7 +46,10 @@ async def sequential(rig: Rig, _pace: Pace) -> Samples:
 
 
 async def stored(empty: Rig, pace: Pace) -> Samples:
-    """CPU for each task at the peak's load, with a million finished two-node runs in the database, against none."""
+    """CPU for each task at the peak's load, with a million finished two-node runs in the database, against none.
+
+    And how long it takes to look at them.
+    """
     await prepare(empty, pace)
     async with open_rig(ONE) as full:
         await full.client.deploy(line("two", steps=2))
@@ -53,8 +57,9 @@ async def stored(empty: Rig, pace: Pace) -> Samples:
         await final(full.client, template.run_id)
         await store(full.database, template.run_id, STORED)
         await prepare(full, pace)
+        read = await reading(full)
         ratios = [await _full_to_empty(full, empty, pace) for _ in range(pace.repeats)]
-    return {"growth_stored": ratios}
+    return {"growth_stored": ratios, **read}
 
 
 async def _full_to_empty(full: Rig, empty: Rig, pace: Pace) -> float:
