@@ -293,7 +293,10 @@ async def test_a_file_is_deployed_once(headway: Headway, tmp_path: Path) -> None
     checked = await headway.text("check", str(first))
 
     assert told == [f"once version 1 deployed ({first})", f"payment version 1 was deployed already ({second})"]
-    assert document["deployed"] == [{"file": str(first), "workflow": "once", "version": 1, "changed": False}]
+    (again,) = document["deployed"]
+    effect = again.pop("effect")
+    assert again == {"file": str(first), "workflow": "once", "version": 1, "changed": False}
+    assert (effect["previous_version"], effect["open_runs"]["by_version"]) == (1, {})
     assert checked == ["1 file, 0 errors, 0 warnings"]
 
 
