@@ -24,7 +24,7 @@ def task(state: TaskState = TaskState.SUCCEEDED) -> Task:
     return Task(
         task_id="r:a", path="a", type="call", state=state, attempt=1, tries=0, losses=0, generation=1, queue="q",
         handler="h", owner="w", lease_expires_at=None, created_at=NOW, started_at=NOW, finished_at=NOW, error=None,
-        cause="", due_at=None, attempts=(), output=None, disposition="", waits_for="",
+        cause="", due_at=None, attempts=(), output=None, disposition="", waits_for="", items=None,
     )  # fmt: skip
 
 

@@ -67,6 +67,7 @@ def failed_task(owner: str) -> Task:
         output=None,
         disposition="",
         waits_for="",
+        items=None,
     )
 
 

@@ -19,6 +19,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--play", choices=list(runs.SCENARIOS), action="append")
     parser.add_argument("--nodes", type=int, default=0, help="at most so many; 0: small ones first, then larger")
+    parser.add_argument("--loops", type=int, default=0, help="maps and repeats at least")
     parser.add_argument("--go-on", action="store_true", help="count failures by their message instead of stopping")
     given = parser.parse_args()
     kinds: dict[str, int] = {}
@@ -26,7 +27,7 @@ def main() -> int:
         most = given.nodes or 1 + (seed - given.first) * MOST_NODES // given.count
         for name in given.play or runs.SCENARIOS:
             choices = Seeded(seed)
-            graph = workflow(choices, simple=name in runs.SIMPLE, most_nodes=most)
+            graph = workflow(choices, simple=name in runs.SIMPLE, most_nodes=most, loops=given.loops)
             world = World(graph)
             try:
                 runs.begin(world)

@@ -46,7 +46,12 @@ _TYPES = (
     NodeType.WAIT,
     *[NodeType.WAIT_FOR_EVENT] * 2,
     NodeType.FINISH,
+    NodeType.MAP,
+    NodeType.REPEAT,
 )
+_LOOPS = (NodeType.MAP, NodeType.REPEAT)
+_NOT_IN_BODIES = (NodeType.SET, NodeType.WAIT_FOR_EVENT, NodeType.FINISH)
+MOST_NESTING, MOST_IN_A_BODY = 3, 3
 
 
 T = TypeVar("T")
@@ -91,22 +96,75 @@ def workflows(draw: DrawFn, *, simple: bool = False) -> Graph:
     return workflow(Drawn(draw), simple=simple)
 
 
-def workflow(choices: Choices, *, simple: bool = False, most_nodes: int = MOST_NODES) -> Graph:
-    """A workflow with nodes of every type and edges of every kind. simple: never stopped, no time-outs, no finish."""
-    types = [choices.of(_TYPES) for _ in range(choices.whole(1, most_nodes))]
-    if simple:
-        types = [NodeType.CALL if each in (NodeType.FINISH, NodeType.WAIT_FOR_EVENT) else each for each in types]
-    names = [f"{chr(97 + place)}_{each.value}" for place, each in enumerate(types)]
-    edges = _edges(choices, names, types)
-    nodes: list[Node] = []
-    for name, type_ in zip(names, types, strict=True):
-        incoming = [each.source for each in edges if each.target == name]
-        nodes.append(_node(choices, name, type_, incoming, simple=simple))
-    nodes, edges = _number_cases(choices, nodes, edges)
+def workflow(choices: Choices, *, simple: bool = False, most_nodes: int = MOST_NODES, loops: int = 0) -> Graph:
+    """A workflow with nodes of every type and edges of every kind.
+
+    Args:
+        choices: chance.
+        simple: never stopped, no time-outs, no finish.
+        most_nodes: in the workflow's own graph.
+        loops: maps and repeats that it has at least, if it has as many nodes.
+    """
+    nodes, edges = _graph(choices, most_nodes, 0, simple=simple, loops=loops)
     nodes = [undone for node in nodes for undone in _with_undo(choices, node)]
     deadline = None if simple else choices.of((None, None, None, 4_000))
     on_failure = OnFailure.DRAIN if simple else choices.of(tuple(OnFailure))
     return Graph(plan(nodes, edges, deadline_ms=deadline, on_failure=on_failure))
+
+
+def _graph(
+    choices: Choices, most_nodes: int, depth: int, *, simple: bool, loops: int = 0
+) -> tuple[list[Node], list[Edge]]:
+    """Nodes and edges of the workflow itself, or of a body that lies so many deep."""
+    types = [choices.of(_TYPES) for _ in range(choices.whole(1, most_nodes))]
+    types[:loops] = [choices.of(_LOOPS) for _ in types[:loops]]
+    if simple:
+        types = [NodeType.CALL if each in (NodeType.FINISH, NodeType.WAIT_FOR_EVENT) else each for each in types]
+    if depth:
+        types = [NodeType.CALL if each in _NOT_IN_BODIES else each for each in types]
+    if depth == MOST_NESTING:
+        types = [NodeType.CALL if each in _LOOPS else each for each in types]
+    names = [f"{chr(97 + place)}{depth or ''}_{each.value}" for place, each in enumerate(types)]
+    edges = _edges(choices, names, types)
+    nodes: list[Node] = []
+    for name, type_ in zip(names, types, strict=True):
+        incoming = [each.source for each in edges if each.target == name]
+        if type_ in _LOOPS:
+            nodes.append(_loop(choices, name, type_, incoming, depth, simple=simple))
+        else:
+            nodes.append(_node(choices, name, type_, incoming, depth, simple=simple))
+    return _number_cases(choices, nodes, edges)
+
+
+def _loop(choices: Choices, name: str, type_: NodeType, incoming: list[str], depth: int, *, simple: bool) -> Node:
+    inner, edges = _graph(choices, MOST_IN_A_BODY, depth + 1, simple=simple)
+    outputs: list[Template | None] = [None, None, reference(f"nodes.{inner[0].id}.output"), computed("index + 1")]
+    node = Node(
+        id=name,
+        type=type_,
+        body=plan(inner, edges),
+        output=choices.of(outputs),
+        optional=choices.of((False, False, False, True)),
+    )
+    if type_ is NodeType.MAP:
+        maps = [reference(f"nodes.{source}.output") for source in incoming if source.endswith("_map")]
+        lists: list[Template] = [reference("input.list"), Literal(value=[]), Literal(value=[1, {"n": 1}, 3]), *maps]
+        lists += [reference("input"), reference("input.n")]
+        return replace(
+            node,
+            over=choices.of(lists),
+            max_concurrency=choices.whole(1, 3),
+            tolerate=choices.of((0, 0, 1, 3)),
+        )
+    condition = choices.of(("ends", "ends", "while"))
+    return replace(
+        node,
+        ends_when=expression(choices.of((HOLDS, FAILS, FAULTY, "index == 1"))) if condition == "ends" else None,
+        again_while=expression(choices.of((HOLDS, FAILS, FAULTY, "index < 2"))) if condition == "while" else None,
+        max_iterations=choices.whole(1, 3),
+        wait_ms=choices.of((None, None, 300)),
+        keep_last=choices.of((None, None, 1)) if all(each.body is None for each in inner) else None,
+    )
 
 
 def _edges(choices: Choices, names: list[str], types: list[NodeType]) -> list[Edge]:
@@ -139,14 +197,16 @@ def _edge(choices: Choices, source: str, type_: NodeType, target: str) -> Edge:
     return edge(source, target, kind, errors=errors, when=condition)
 
 
-def _node(choices: Choices, name: str, type_: NodeType, incoming: list[str], *, simple: bool) -> Node:
+def _node(choices: Choices, name: str, type_: NodeType, incoming: list[str], depth: int, *, simple: bool) -> Node:
     node = Node(id=name, type=type_)
     match type_:
         case NodeType.CALL | NodeType.HTTP | NodeType.PYTHON:
-            return _worker_node(choices, node, incoming, simple=simple)
+            return _worker_node(choices, node, incoming, depth, simple=simple)
         case NodeType.JOIN if incoming:
             need = choices.of((None, 1, 1, 2, 2, 3))
             return replace(node, need=None if need is None else min(need, len(incoming)))
+        case NodeType.JOIN if depth:
+            return replace(_worker_node(choices, node, incoming, depth, simple=simple), type=NodeType.CALL)
         case NodeType.JOIN | NodeType.SET:
             given = choices.of((computed("input.n + 1"), reference("input.list"), Literal(value="v")))
             return replace(node, type=NodeType.SET, values={f"v_{name}": given})
@@ -162,7 +222,7 @@ def _node(choices: Choices, name: str, type_: NodeType, incoming: list[str], *, 
             return node
 
 
-def _worker_node(choices: Choices, node: Node, incoming: list[str], *, simple: bool) -> Node:
+def _worker_node(choices: Choices, node: Node, incoming: list[str], depth: int, *, simple: bool) -> Node:
     timeouts = TimeOuts(
         attempt_ms=choices.of((None, None, 600, 2_500)),
         queue_ms=choices.of((None, None, 700)),
@@ -174,7 +234,7 @@ def _worker_node(choices: Choices, node: Node, incoming: list[str], *, simple: b
         node,
         handler="do.it",
         queue="default",
-        input=choices.of(_inputs(incoming)),
+        input=choices.of(_inputs(incoming) + (_INSIDE if depth else [])),
         optional=choices.of((False, False, False, True)),
         lease_ms=1_000,
         retry=RetryPolicy(max_attempts=choices.whole(1, 3), initial_ms=100, max_losses=choices.whole(0, 2)),
@@ -196,6 +256,9 @@ def _with_undo(choices: Choices, node: Node) -> list[Node]:
         retry=RetryPolicy(max_attempts=choices.whole(1, 2), initial_ms=100, max_losses=1),
     )
     return [replace(node, compensate=undo.id), undo]
+
+
+_INSIDE: list[Template | None] = [reference("index"), reference("item"), computed("index + 1")]
 
 
 def _inputs(incoming: list[str]) -> list[Template | None]:
@@ -229,6 +292,13 @@ def show(graph: Graph) -> str:
     """A workflow in a few lines, for whoever reads a failure."""
     lines = [f"deadline {graph.plan.deadline_ms}, {graph.plan.on_failure}"]
     for node in graph.plan.nodes.values():
+        if node.body is not None:
+            shown = show(Graph(node.body, graph)).replace("\n", "\n    ")
+            lines.append(
+                f"{node.id} over {node.over} {node.max_concurrency} tolerate {node.tolerate} {node.max_iterations} "
+                f"{node.ends_when} {node.again_while} {node.wait_ms} {node.keep_last} {node.output}\n    {shown}"
+            )
+            continue
         facts = [f"need {node.need}"] if node.type is NodeType.JOIN else []
         facts += ["optional"] if node.optional else []
         facts += [f"cases {[(case.when.source, case.edge) for case in node.cases]}"] if node.cases else []

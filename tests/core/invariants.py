@@ -10,13 +10,14 @@ from msgspec.structs import replace
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.actions import Action
 from headway.coordinator.core.admission import SILENCES, timer_applies
-from headway.coordinator.core.document import Document
+from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.events import TimerFired
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.outcome import tally, tally_of
-from headway.coordinator.core.plan import EdgeKind, Json, NodeType
+from headway.coordinator.core.paths import inside, loop_of, scope_of, scopes_around
+from headway.coordinator.core.plan import LOOP_NODES, EdgeKind, Json, NodeType
 from headway.coordinator.core.replay import Recorded, replay
-from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import LoopRow, RunRow, TaskRow, TokenRow
 from headway.coordinator.core.state import State, TimerKey
 from tests.core.flows import workflow
 from tests.core.simulator import World
@@ -38,13 +39,43 @@ def check(world: World) -> None:
     check_run_row(world.run)
     for row in world.db.tasks.values():
         check_task_row(row)
-    assert tally(world.db.tasks.values()) == tally_of(world.run)
+    check_counts(world)
     assert [entry.seq for entry in world.history] == list(range(1, world.run.seq + 1))
     check_tokens(world)
     check_nothing_runs_without_its_tokens(world)
     check_something_is_waited_for(world)
     check_timers_mean_something(world)
     check_latest_event(world)
+
+
+def check_counts(world: World) -> None:
+    """The run counts its own tasks, an item or iteration its own, and a map or repeat counts those."""
+    db = world.db
+    by_scope: dict[str, list[TaskRow]] = {"": [], **{path: [] for path in db.scopes}}
+    for path, row in db.tasks.items():
+        by_scope[scope_of(path)].append(row)
+    assert tally(by_scope[""]) == tally_of(world.run)
+    for path, scope in db.scopes.items():
+        assert tally(by_scope[path]) == tally_of(scope), path
+        assert (scope.state is RunState.RUNNING) == (scope.finished_at is None) == bool(scope.open_tasks), path
+        assert loop_of(path) == (scope.loop, scope.index)
+    for path, loop in db.loops.items():
+        rows = [row for row in db.scopes.values() if row.loop == path and row.index < loop.started]
+        counted = [sum(row.state is state for row in rows) for state in (RunState.RUNNING, *_FINAL)]
+        node = world.graph.node(path)
+        if node.keep_last is None:
+            assert [loop.open, loop.succeeded, loop.failed, loop.cancelled] == counted, path
+        most = node.max_concurrency if node.type is NodeType.MAP else 1
+        assert loop.open >= 0
+        chosen_begin_at_once = world.run.epoch > 1 and node.type is NodeType.MAP
+        assert loop.open <= most or chosen_begin_at_once, path
+        assert loop.open + loop.succeeded + loop.failed + loop.cancelled == loop.started <= loop.total
+        is_open = world.task(path).state is TaskState.WAITING
+        assert is_open or not loop.open or world.task(path).state is TaskState.PENDING, path
+        if is_open and loop.open == 0:
+            assert (path, "go_on", world.task(path).attempt) in db.timers, f"{path} hangs"
+        if node.type is NodeType.MAP and node.keep_last is None:
+            assert loop.output_bytes == sum(row.output_bytes for row in rows)
 
 
 def check_run_row(row: RunRow) -> None:
@@ -79,12 +110,13 @@ def check_tokens(world: World) -> None:
     for path, row in world.db.tokens.items():
         assert row.live & row.dead == row.live & row.failed == row.dead & row.failed == 0
         assert row.always & (row.dead) == 0
-        assert (row.live | row.dead | row.failed) < 1 << len(world.graph.incoming[path])
+        spot = world.graph.spot(path)
+        assert (row.live | row.dead | row.failed) < 1 << len(spot.incoming)
         assert {int(slot) for slot in row.names} == {
-            slot for slot in range(len(world.graph.incoming[path])) if row.failed >> slot & 1
+            slot for slot in range(len(spot.incoming)) if row.failed >> slot & 1
         }
-        for slot, edge in enumerate(world.graph.incoming[path]):
-            source = world.db.tasks.get(edge.source)
+        for slot, edge in enumerate(spot.incoming):
+            source = world.db.tasks.get(spot.beside(edge.source))
             if row.live >> slot & 1:
                 assert source is not None
                 assert source.state in (TaskState.SUCCEEDED, TaskState.FAILED), f"{edge.source} -> {path}"
@@ -100,11 +132,12 @@ def check_nothing_runs_without_its_tokens(world: World) -> None:
     for path, row in world.db.tasks.items():
         if row.state in (TaskState.PENDING, TaskState.CANCELLED) or failed_by_an_edge(row):
             continue
-        into, graph = world.graph.incoming[path], world.graph
+        spot = world.graph.spot(path)
+        into = spot.incoming
         if not into:
             continue
         if len(into) == 1:
-            source = world.db.tasks[into[0].source]
+            source = world.db.tasks[spot.beside(into[0].source)]
             fits = {
                 EdgeKind.SUCCESS: (TaskState.SUCCEEDED,),
                 EdgeKind.ALWAYS: (TaskState.SUCCEEDED, TaskState.FAILED),
@@ -112,8 +145,8 @@ def check_nothing_runs_without_its_tokens(world: World) -> None:
             assert source.state in fits, f"{path} runs behind {source.path}, which is {source.state}"
             continue
         tokens = world.db.tokens[path]
-        if graph.is_count_join(path):
-            assert tokens.live.bit_count() >= (graph.node(path).need or 1), f"{path} fired too early"
+        if spot.graph.is_count_join(spot.name):
+            assert tokens.live.bit_count() >= (spot.node.need or 1), f"{path} fired too early"
         else:
             assert tokens.failed == 0, f"{path} runs although it is blocked"
             assert tokens.live, f"{path} runs although it is dead"
@@ -139,6 +172,8 @@ def check_something_is_waited_for(world: World) -> None:
             assert (row.path, "retry", row.attempt) in world.db.timers
         elif row.state is TaskState.WAITING:
             node = world.graph.node(row.path)
+            if node.type in LOOP_NODES:
+                continue  # seen by its counts
             if node.type is NodeType.WAIT:
                 assert (row.path, "wait", row.attempt) in world.db.timers
             elif node.timeouts.total_ms is not None:
@@ -146,7 +181,11 @@ def check_something_is_waited_for(world: World) -> None:
         elif row.state is TaskState.PENDING:
             assert world.run.epoch > 1
     if world.run.is_stopping:
-        assert {row.state for row in open_rows} <= {TaskState.RUNNING, TaskState.PENDING}, "something may still start"
+        told = not any(kind == "go_on" for _, kind, _ in world.db.timers)
+        quiet = {TaskState.RUNNING, TaskState.PENDING}
+        loops = {row.path for row in open_rows if world.graph.node(row.path).type in LOOP_NODES}
+        still = [row for row in open_rows if row.state not in quiet and row.path not in loops]
+        assert not (told and still), "something may still start"
         assert ("", "cancel_grace", 0) in world.db.timers
 
 
@@ -175,7 +214,7 @@ def check_timers_mean_something(world: World) -> None:
         if kind == "queue_timeout" and row is not None and row.state is TaskState.RUNNING:
             continue
         assert timer_applies(world.run, row, event), f"the timer {path} {kind} {attempt} is left over"
-        node = world.graph.plan.nodes.get(path)
+        node = world.graph.node(path) if path else None
         assert node is None or kind != "total_timeout" or node.timeouts.total_ms is not None
 
 
@@ -192,10 +231,18 @@ def check_latest_event(world: World) -> None:
 
 def check_every_edge_has_its_token(world: World) -> None:
     """A run that ended without being stopped: each edge carries exactly one token, and no node is undecided."""
-    for path in world.graph.gathers:
-        row = world.db.tokens.get(path, TokenRow(path))
-        carried = row.live | row.dead | row.failed
-        assert carried == (1 << len(world.graph.incoming[path])) - 1, f"{path} lacks a token"
+    done = [path for path, row in world.db.scopes.items() if row.state is not RunState.CANCELLED and not row.failing]
+    for scope in ("", *(path for path in done if not any(each.stop for each in _loops_around(world, path)))):
+        graph = world.graph.body(scope)
+        for name in graph.gathers:
+            path = inside(scope, name)
+            row = world.db.tokens.get(path, TokenRow(path))
+            carried = row.live | row.dead | row.failed
+            assert carried == (1 << len(graph.incoming[name])) - 1, f"{path} lacks a token"
+
+
+def _loops_around(world: World, scope: str) -> list[LoopRow]:
+    return [world.db.loops[loop_of(each)[0]] for each in scopes_around(scope)]
 
 
 def check_always_edges_were_followed(world: World) -> None:
@@ -256,7 +303,7 @@ def replayed(world: World) -> State:
 
     def payload_of(seq: int, action: Action) -> Document:
         if isinstance(action, do.StorePayload):
-            return world.db.payloads[action.path, action.attempt, action.role]
+            return world.db.payloads.get((action.path, action.attempt, action.role), NULL)  # a repeat may drop them
         return world.db.signals[seq].payload
 
     return replay(world.graph, recorded(world), payload_of)
@@ -266,7 +313,7 @@ def check_replay(world: World) -> None:
     """Applying the history again gives the same rows; what a lease writes on its own apart."""
     state = replayed(world)
     assert state.run == world.run
-    assert state.tasks.keys() == world.db.tasks.keys()
+    assert {path for path, row in state.tasks.items() if row} == world.db.tasks.keys()
     for path, row in world.db.tasks.items():
         again = state.tasks[path]
         assert again is not None
@@ -274,6 +321,8 @@ def check_replay(world: World) -> None:
     assert {path: row for path, row in state.tokens.items() if row} == world.db.tokens
     assert state.payloads == world.db.payloads
     assert {key: left for key, left in state.attempts.items() if left} == world.db.attempts
+    assert state.loops == world.db.loops
+    assert {path: row for path, row in state.scopes.items() if row} == world.db.scopes
     untaken = sorted(row.seq for rows in state.signals.values() for row in rows)
     assert untaken == sorted(seq for seq, row in world.db.signals.items() if row.taken_by is None)
     taken = {

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.paths import inside, loop_of, scope_of, scopes_around
 from headway.coordinator.core.plan import Edge, EdgeKind, Node, NodeType
 from headway.coordinator.core.rows import TaskRow
 from tests.core.generated import FAILS, FAULTY, HOLDS
@@ -184,14 +185,26 @@ def _ends_in_a_spare_branch(graph: Graph, path: str) -> bool:
 
 
 def check_against_the_rules(world: World) -> None:
-    """A run that ended without being cut short is as the rules say."""
-    graph, tasks = world.graph, world.db.tasks
+    """A run that ended without being cut short is as the rules say, and so are items and iterations."""
+    _check(world, world.graph, "")
+    for path, row in world.db.scopes.items():
+        if not (row.stopped or row.failing) and _is_of_now(world, path):
+            _check(world, world.graph.body(path), path)
+
+
+def _is_of_now(world: World, scope: str) -> bool:
+    """It, and what is around it, was begun since its map or repeat was; not left from before a retry."""
+    return all(index < world.db.loops[loop].started for loop, index in map(loop_of, scopes_around(scope)))
+
+
+def _check(world: World, graph: Graph, scope: str) -> None:
+    tasks = {name: row for name in graph.plan.nodes if (row := world.db.tasks.get(inside(scope, name))) is not None}
     told = tell(graph, tasks)
     ended = (TaskState.SUCCEEDED, TaskState.FAILED)
     ran = {path for path, row in tasks.items() if row.state in ended and path not in graph.undoes}
     assert ran == told.ran
     for path in graph.gathers:
-        row = world.db.tokens[path]
+        row = world.db.tokens[inside(scope, path)]
         for slot, index in enumerate(graph.plan.incoming[path]):
             token = told.carried[index]
             assert getattr(row, token.kind) >> slot & 1, f"edge {index} to {path} should be {token.kind}"
@@ -208,7 +221,7 @@ def check_against_the_rules(world: World) -> None:
 def check_the_outcome(world: World) -> None:
     """The `finish` node's, if one ran; else cancelled, if a user cancelled it; else failed, if the deadline passed or a
     task failed and was neither handled, tolerated nor optional; else succeeded, if any task succeeded."""
-    run, rows = world.run, world.db.tasks.values()
+    run, rows = world.run, [row for path, row in world.db.tasks.items() if not scope_of(path)]
     if run.finish_path is not None:
         expected = world.graph.plan.nodes[run.finish_path].outcome
     elif run.cancelling:

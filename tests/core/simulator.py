@@ -50,8 +50,18 @@ from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import FailureClass, Json
 from headway.coordinator.core.records import encode_actions, encode_event
 from headway.coordinator.core.refusals import RunNotFinished
-from headway.coordinator.core.rows import AttemptRow, BeatRow, PayloadKey, RunRow, SignalRow, TaskRow, TokenRow
-from headway.coordinator.core.state import Draft, Key, Missing, State, TimerKey
+from headway.coordinator.core.rows import (
+    AttemptRow,
+    BeatRow,
+    LoopRow,
+    PayloadKey,
+    RunRow,
+    ScopeRow,
+    SignalRow,
+    TaskRow,
+    TokenRow,
+)
+from headway.coordinator.core.state import PAGE, PAGES, Draft, Key, Missing, State, TimerKey
 from headway.coordinator.zones import instant_of
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
@@ -84,6 +94,8 @@ class Tables:
     attempts: dict[tuple[str, int], AttemptRow] = field(default_factory=dict[tuple[str, int], AttemptRow])
     beats: dict[str, BeatRow] = field(default_factory=dict[str, BeatRow])
     timers: dict[TimerKey, datetime] = field(default_factory=dict[TimerKey, datetime])
+    loops: dict[str, LoopRow] = field(default_factory=dict[str, LoopRow])
+    scopes: dict[str, ScopeRow] = field(default_factory=dict[str, ScopeRow])
 
 
 class World:
@@ -477,6 +489,9 @@ class World:
         for path in self.db.tasks:
             state.taken[path] = [copy.copy(row) for row in self._taken(path)]
         state.timers.update(self.db.timers)
+        state.loops.update(copied(self.db.loops))
+        state.scopes.update(copied(self.db.scopes))
+        state.results.update({path: self._results(path) for path in self.db.loops})
         for row in self._untaken():
             state.signals.setdefault(row.name, []).append(copy.copy(row))
         return state
@@ -486,6 +501,15 @@ class World:
 
     def _untaken(self) -> list[SignalRow]:
         return [row for _, row in sorted(self.db.signals.items()) if row.taken_by is None]
+
+    def _results(self, loop: str) -> dict[int, bytes]:
+        rows = [row for row in self.db.scopes.values() if row.loop == loop and row.output is not None]
+        return {row.index: self.db.payloads[row.output].raw for row in rows if row.output is not None}
+
+    def results(self, path: str) -> Json:
+        """What the items of a map gave, in order."""
+        given = self._results(path)
+        return [Document(given.get(index, b"null")).value for index in range(self.db.loops[path].total)]
 
     def _load(self, state: State, keys: Iterable[Key]) -> None:
         """Give the state what is asked for, and nothing else; never over what it holds already."""
@@ -514,7 +538,26 @@ class World:
                     rows = [copy.copy(row) for row in self._untaken() if row.name == name]
                     state.signals.setdefault(name, rows)
                 case _:
-                    raise AssertionError(f"no such key: {key}")
+                    self._load_of_loops(state, key)
+
+    def _load_of_loops(self, state: State, key: Key) -> None:
+        match key:
+            case ("loop", path):
+                state.loops.setdefault(path, copied(self.db.loops.get(path)))
+            case ("scope", path):
+                state.scopes.setdefault(path, copied(self.db.scopes.get(path)))
+            case ("results", path):
+                state.results.setdefault(path, self._results(path))
+                self.looked_up += len(state.results[path])
+            case (("running" | "stopped" | "unfinished") as page, path, int(first)):
+                rows = [row for row in self.db.scopes.values() if row.loop == path and row.index >= first]
+                wanted = sorted((row for row in rows if row.state in PAGES[page]), key=lambda row: row.index)[:PAGE]
+                self.looked_up += len(wanted)
+                for row in wanted:
+                    state.scopes.setdefault(row.path, copied(row))
+                state.loaded.add(key)
+            case _:
+                raise AssertionError(f"no such key: {key}")
 
     def _load_whole(self, state: State, whole: str) -> None:
         if whole == "timers":
@@ -552,6 +595,8 @@ class World:
             assert row.attempt == len(left) + (1 if before is None else before.attempt), "an attempt grew by itself"
             db.tasks[path] = copied(row)
         db.tokens.update(copied(changes.tokens))
+        db.loops.update(copied(changes.loops))
+        db.scopes.update(copied(changes.scopes))
         assert not changes.payloads.keys() & db.payloads.keys(), "a payload is written a second time"
         db.payloads.update(changes.payloads)
         for left in changes.attempts:
@@ -566,6 +611,16 @@ class World:
             else:
                 db.timers[key] = due_at
         self.dispatches.extend(changes.dispatches)
+        for scope, paths in changes.dropped.items():
+            self._drop(scope, {scope, *paths})
+
+    def _drop(self, scope: str, gone: set[str]) -> None:
+        db = self.db
+        del db.scopes[scope]
+        db.tasks = {path: row for path, row in db.tasks.items() if path not in gone}
+        db.tokens = {path: row for path, row in db.tokens.items() if path not in gone}
+        db.payloads = {key: data for key, data in db.payloads.items() if key[0] not in gone}
+        db.attempts = {key: left for key, left in db.attempts.items() if key[0] not in gone}
 
     def _record(self, event: RunEvent, decision: Decision) -> None:
         self.history.append(
@@ -592,13 +647,15 @@ def copied(value: T) -> T:
 
 def _copied(state: State) -> tuple[object, ...]:
     return copied(
-        (state.run, state.tasks, state.tokens, dict(state.payloads), state.signals, dict(state.attempts), state.timers,
-         state.loaded)
+        (
+            state.run, state.tasks, state.tokens, dict(state.payloads), state.signals, dict(state.attempts),
+            state.timers, state.loops, state.scopes, state.results, state.loaded,
+        )
     )  # fmt: skip
 
 
 def _same(before: tuple[object, ...], state: State) -> bool:
     return before == (
         state.run, state.tasks, state.tokens, state.payloads, state.signals, state.attempts, state.timers,
-        state.loaded,
+        state.loops, state.scopes, state.results, state.loaded,
     )  # fmt: skip

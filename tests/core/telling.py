@@ -95,8 +95,8 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
             what = "hold back" if action.held else "dispatch"
             return f"{what} {action.path}, attempt {action.attempt}"
         case do.AwaitTask():
-            until = "a signal" if action.due_at is None else f"{(action.due_at - EPOCH).total_seconds():g}s"
-            return f"{action.path} waits until {until}"
+            until = "" if action.due_at is None else f" until {(action.due_at - EPOCH).total_seconds():g}s"
+            return f"{action.path} waits{until}"
         case do.ClaimTask():
             leased = (action.leased_at - EPOCH).total_seconds()
             return f"{action.owner} had {action.path}, attempt {action.attempt}, since {leased:g}s"
@@ -144,3 +144,30 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
             return f"{action.path} takes signal {action.seq}"
         case do.LabelRun():
             return f"label the run: {', '.join(f'{name}={value}' for name, value in action.labels.items())}"
+        case _:
+            return _action_of_loops(action)
+
+
+def _action_of_loops(action: do.Action) -> str:
+    match action:
+        case do.OpenLoop():
+            return f"begin {action.path}: {action.total} at most" + (f", of {action.source}" if action.source else "")
+        case do.StopLoop():
+            return f"begin nothing more of {action.path}: {action.cause}" + (", close it" if action.closing else "")
+        case do.MoveCursor():
+            return f"{action.path} is told {'whole' if action.cursor is None else f'before {action.cursor}'}"
+        case do.ReopenLoop():
+            what = "what did not succeed" if action.redo_failed else "what was stopped"
+            redo = "" if action.redo_from is None else f"; do {what} again, from {action.redo_from} on"
+            return f"{action.path} goes on with {action.started} begun{redo}"
+        case do.OpenScope() | do.ReopenScope():
+            return f"{'begin' if isinstance(action, do.OpenScope) else 'reopen'} {action.path}"
+        case do.FailScope():
+            return f"begin nothing more in {action.path}: a failure counts"
+        case do.CloseScope():
+            error = "" if action.error is None else f": {action.error['type']}"
+            return f"{action.path} {'is' if action.state == 'cancelled' else 'has'} {action.state}{error}"
+        case do.DropScope():
+            return f"drop the rows of {action.path}"
+        case _:
+            raise AssertionError(action)

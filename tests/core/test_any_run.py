@@ -38,6 +38,16 @@ def test_whatever_happens_nothing_breaks_and_the_run_ends(name: str, seed: int) 
     SCENARIOS[name](begin(world), choices)
 
 
+@pytest.mark.parametrize("name", SCENARIOS)
+@settings(MANY, max_examples=60 * MORE)
+@given(seed=st.integers(0, 2**32))
+def test_so_it_is_with_maps_and_repeats_in_one_another(name: str, seed: int) -> None:
+    choices = Seeded(seed)
+    world = World(workflow(choices, simple=name in SIMPLE, most_nodes=3, loops=1))
+
+    SCENARIOS[name](begin(world), choices)
+
+
 class AnyRun(RuleBasedStateMachine):
     """Hypothesis chooses what happens next, and makes what fails smaller."""
 

@@ -433,6 +433,75 @@ TABLE = [
         "edges:\n  - {from: a, on: always, to: b}\n",
         [(4, 41, "may_be_missing")],
     ),
+    # Maps and repeats
+    (
+        "what cannot stand in a body",
+        "workflow: w\nnodes:\n  m:\n    type: map\n    over: [1]\n    body:\n      nodes:\n"
+        "        s: {type: set, values: {x: 1}}\n        f: {type: finish}\n        e: {type: wait_for_event, event: x}\n",
+        [(8, 19, "not_in_a_body"), (9, 19, "not_in_a_body"), (10, 19, "not_in_a_body")],
+    ),
+    (
+        "a node in a body that another undoes",
+        "workflow: w\nnodes:\n  m:\n    type: map\n    over: [1]\n    body:\n      nodes:\n"
+        f"        a: {{type: call, handler: h, compensate: b}}\n        b: {WORKER}\n",
+        [(8, 49, "not_in_a_body")],
+    ),
+    (
+        "references into a body, and out of every loop",
+        "workflow: w\nnodes:\n"
+        f"  m: {{type: map, over: [1], body: {{nodes: {{inner: {WORKER}}}}}}}\n"
+        '  a: {type: call, handler: h, input: "${nodes.inner.output} ${item} ${index} ${last} ${loops.m.item}"}\n'
+        "edges:\n  - [m, a]\n",
+        [
+            (4, 41, "inside_a_body"),
+            (4, 63, "no_loop_here"),
+            (4, 71, "no_loop_here"),
+            (4, 80, "no_loop_here"),
+            (4, 88, "no_loop_here"),
+        ],
+    ),
+    (
+        "what a repeat does not give, and what is not there yet",
+        "workflow: w\nnodes:\n"
+        f"  before: {WORKER}\n"
+        "  r:\n    type: repeat\n    while: nodes.step.output == null\n    max_iterations: 2\n"
+        '    body: {type: call, handler: h, input: "${item} ${loops.r.item} ${loops.x.index} ${nodes.before.output}"}\n',
+        [
+            (6, 12, "not_an_ancestor"),
+            (8, 46, "no_loop_here"),
+            (8, 54, "unknown_reference"),
+            (8, 70, "no_loop_here"),
+            (8, 87, "not_an_ancestor"),
+        ],
+    ),
+    (
+        "a result that may not be there",
+        "workflow: w\nnodes:\n  m:\n    type: map\n    over: [1]\n"
+        '    output: "${nodes.b.output} ${nodes.a.output} ${nodes.c.output}"\n'
+        f"    body:\n      nodes:\n        a: {WORKER}\n        b: {WORKER}\n        c: {WORKER}\n"
+        "      edges:\n        - {from: a, to: b, when: item == 1}\n        - [a, c]\n",
+        [(6, 16, "may_be_missing")],
+    ),
+    (
+        "a repeat without an end, one around a map that keeps nothing, and both ways of tolerating",
+        "workflow: w\nnodes:\n"
+        f"  r: {{type: repeat, max_iterations: 2, body: {WORKER}}}\n"
+        "  k:\n    type: repeat\n    until: true\n    max_iterations: 2\n    keep_last: 1\n    body:\n"
+        f"      nodes: {{m: {{type: map, over: [], tolerate: {{count: 1, percent: 2}}, body: {WORKER}}}}}\n"
+        "edges:\n  - [r, k]\n",
+        [(3, 3, "missing_key"), (8, 16, "contradiction"), (10, 50, "contradiction")],
+    ),
+    (
+        "names of nodes outside, and edges across",
+        f"workflow: w\nnodes:\n  a: {WORKER}\n  m:\n    type: map\n    over: [1]\n    body:\n      nodes:\n"
+        f"        a: {WORKER}\n        b: {WORKER}\n      edges:\n        - [b, m]\n",
+        [(9, 9, "not_in_a_body"), (12, 15, "unknown_node")],
+    ),
+    (
+        "maps in maps in maps, and so on",
+        "workflow: w\nnodes:\n  m: " + "{type: map, over: [], body: " * 6 + "{type: call, handler: h}" + "}" * 6 + "\n",
+        [(3, 146, "too_deep")],
+    ),
 ]
 
 

@@ -230,6 +230,83 @@ def a_node_of_a_failed_run_is_skipped_and_its_run_goes_on() -> World:
     return world
 
 
+MAPPED = """
+    workflow: thumbnails
+    nodes:
+      resize:
+        type: map
+        over: "${input}"
+        max_concurrency: 2
+        tolerate: 1
+        output: "${nodes.crop.output}"
+        body:
+          nodes:
+            crop: {type: call, handler: crop, input: "${item}"}
+            upload: {type: call, handler: upload, input: "${nodes.crop.output}"}
+          edges:
+            - [crop, upload]
+      publish: {type: call, handler: publish, input: "${nodes.resize.output}"}
+    edges:
+      - [resize, publish]
+"""
+
+
+def a_retry_inside_a_map_that_tolerates_a_failure() -> World:
+    world = begin(MAPPED, ["a.png", "b.png", "c.png", "d.png"])
+    world.run_task("resize[0].crop", "a")
+    world.run_task("resize[0].upload")
+    world.fail_task("resize[1].crop", "NotAnImage")
+    world.run_task("resize[2].crop", "c")
+    world.fail_task("resize[2].upload", "Unreachable")
+    world.advance(hours=1)
+    world.retry("resize[2].upload")
+    world.run_task("resize[2].upload")
+    world.run_task("resize[3].crop", "d")
+    world.run_task("resize[3].upload")
+    world.run_task("publish")
+    return world
+
+
+def a_repeat_nested_in_a_map() -> World:
+    world = begin(
+        """
+        workflow: exports
+        nodes:
+          each:
+            type: map
+            over: "${input}"
+            body:
+              nodes:
+                begin: {type: call, handler: export.begin, input: "${item}"}
+                poll:
+                  type: repeat
+                  until: "last.done"
+                  max_iterations: 3
+                  delay: 10s
+                  body: {type: call, handler: export.ask, input: {job: "${nodes.begin.output}", try: "${index}"}}
+              edges:
+                - [begin, poll]
+        """,
+        ["x", "y"],
+    )
+    world.run_task("each[0].begin", 1)
+    world.run_task("each[1].begin", 2)
+    world.run_task("each[0].poll[0].step", {"done": False})
+    world.run_task("each[1].poll[0].step", {"done": True})
+    world.fire(world.next_timer())
+    world.run_task("each[0].poll[1].step", {"done": True})
+    return world
+
+
+def a_cancel_of_a_run_inside_a_map() -> World:
+    world = begin(MAPPED, ["a.png", "b.png", "c.png"])
+    world.lease("resize[0].crop")
+    world.advance(seconds=5)
+    world.cancel(grace_ms=5_000)
+    world.fire(world.next_timer())
+    return world
+
+
 STORIES: list[Callable[[], World]] = [
     an_order_that_is_tried_again_and_then_handled_by_its_failure_edge,
     a_worker_that_was_taken_for_dead_reports_after_its_lease_was_reaped,
@@ -241,6 +318,9 @@ STORIES: list[Callable[[], World]] = [
     a_pause_over_a_timer_that_comes_due,
     a_cancel_that_meets_a_report_on_its_way,
     a_node_of_a_failed_run_is_skipped_and_its_run_goes_on,
+    a_retry_inside_a_map_that_tolerates_a_failure,
+    a_repeat_nested_in_a_map,
+    a_cancel_of_a_run_inside_a_map,
 ]
 
 

@@ -11,3 +11,9 @@ async def charge(value: dict[str, Any]) -> dict[str, Any]:
     if value["card"] == "bad":
         raise Final("no funds", type="CardDeclined", details={"card": "bad"})
     return {"charged": value["amount"]}
+
+
+@handler("cashier.ask", queue="cashier")
+def ask(value: dict[str, Any]) -> dict[str, Any]:
+    """Say that a payment has arrived, when asked often enough."""
+    return {"arrived": value["asked"] >= value["after"]}

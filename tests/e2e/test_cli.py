@@ -38,6 +38,42 @@ nodes:
 edges:
   - [charge, done]
 """
+PAYMENTS = """\
+workflow: payments
+nodes:
+  each:
+    type: map
+    over: "${input}"
+    max_concurrency: 50
+    tolerate: {percent: 1}
+    body: {type: call, handler: cashier.charge, queue: cashier, input: "${item}"}
+  done: {type: finish, output: "${nodes.each.counts}"}
+edges:
+  - [each, done]
+"""
+ARRIVALS = """\
+workflow: arrivals
+nodes:
+  each:
+    type: map
+    over: "${input}"
+    body:
+      nodes:
+        charge: {type: call, handler: cashier.charge, queue: cashier, input: {card: good, amount: "${item}"}}
+        poll:
+          type: repeat
+          until: last.arrived
+          max_iterations: 5
+          delay: 10ms
+          body:
+            {type: call, handler: cashier.ask, queue: cashier,
+             input: {asked: "${index}", after: "${nodes.charge.output.charged}"}}
+      edges:
+        - [charge, poll]
+  done: {type: finish, output: "${nodes.each.output}"}
+edges:
+  - [each, done]
+"""
 FAULTY = """\
 workflow: faulty
 nodes:
@@ -318,3 +354,42 @@ async def test_a_python_step_leaves_no_noise_in_the_workers_log(headway: Headway
     log = headway.stack.log_file("worker-1").read_text()
 
     assert "fork" not in log
+
+
+async def test_a_thousand_items_go_through_a_map_and_are_shown_by_pages(headway: Headway, tmp_path: Path) -> None:
+    source, given = tmp_path / "payments.yaml", tmp_path / "input.json"
+    source.write_text(PAYMENTS)
+    given.write_text(json.dumps([{"card": "bad" if n == 617 else "good", "amount": n} for n in range(1_000)]))
+    await headway.document("deploy", str(source))
+
+    started = await headway.document("start", "payments", "--input", f"@{given}", "--wait")
+    run_id = started["run_id"]
+
+    assert started["output"] == {"total": 1_000, "succeeded": 999, "failed": 1, "cancelled": 0}
+    document, shown = await asyncio.gather(headway.document("show", run_id), headway.text("show", run_id))
+    assert [task["path"] for task in document["tasks"]] == ["each", "done"]
+    counts = {"total": 1_000, "running": 0, "succeeded": 999, "failed": 1, "cancelled": 0}
+    assert document["tasks"][0]["items"] == counts
+    assert any("999 of 1000, 1 failed" in line for line in shown)
+    items, failed, tasks = await asyncio.gather(
+        headway.document("show", run_id, "each", "--limit", "1000"),
+        headway.text("show", run_id, "each", "--state", "failed"),
+        headway.document("show", run_id, "each[617]"),
+    )
+    assert [item["output"] for item in items["items"][:2]] == [{"charged": 0}, {"charged": 1}]
+    assert len(items["items"]) == 1_000
+    assert len(failed) == 2
+    assert "CardDeclined" in tasks["tasks"][0]["error"]["type"]
+    await headway.refusal("show", run_id, "done[0]", reason="NODE_NOT_FOUND")
+
+
+async def test_repeats_in_a_map_end_each_in_its_own_time(headway: Headway, tmp_path: Path) -> None:
+    source = tmp_path / "arrivals.yaml"
+    source.write_text(ARRIVALS)
+    await headway.document("deploy", str(source))
+
+    started = await headway.document("start", "arrivals", "--input", "[0, 2, 1]", "--wait")
+
+    assert started["output"] == [{"arrived": True}] * 3
+    shown = await headway.document("show", started["run_id"], "each[1].poll")
+    assert [item["output"]["arrived"] for item in shown["items"]] == [False, False, True]

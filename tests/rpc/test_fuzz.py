@@ -189,6 +189,12 @@ async def good_ones(world: World, path: str) -> list[message.Message]:
         return [
             runs_pb2.BulkRequest(filter=wanted, cancel=runs_pb2.BulkCancel(), dry_run=True, request_id=str(uuid4()))
         ]
+    if path.endswith("/ListItems"):
+        await world.first.deploy(
+            "workflow: mapped\nnodes: {m: {type: map, over: [1], body: {type: call, handler: h}}}\n"
+        )
+        run_id = await world.first.start("mapped")
+        return [runs_pb2.ListItemsRequest(run_id=run_id, path="m")]
     if path.endswith("/Skip"):
         run_id = await world.first.start("two")
         await world.first.runs.Pause(runs_pb2.PauseRequest(run_id=run_id, request_id=str(uuid4())))

@@ -76,7 +76,7 @@ SWEEP = "workflow: swept\nnodes:\n  work: {type: call, handler: h.work, queue: s
 EMPTY = """
 DELETE FROM runs; DELETE FROM outputs; DELETE FROM tasks; DELETE FROM attempts; DELETE FROM beats; DELETE FROM tokens;
 DELETE FROM run_events; DELETE FROM outbox; DELETE FROM timers; DELETE FROM signals; DELETE FROM requests;
-DELETE FROM run_labels; DELETE FROM workers;
+DELETE FROM run_labels; DELETE FROM workers; DELETE FROM loops; DELETE FROM scopes;
 DELETE FROM stale_reports; DELETE FROM start_keys; DELETE FROM definitions;
 DELETE FROM buckets WHERE bucket > 1; UPDATE settings SET value = '2';
 """
@@ -159,8 +159,8 @@ class Coordinator:
         )
         return (await self.runs.Start(request)).run_id
 
-    async def get(self, run_id: str) -> runs_pb2.GetResponse:
-        return await self.runs.Get(runs_pb2.GetRequest(run_id=run_id))
+    async def get(self, run_id: str, scope: str = "") -> runs_pb2.GetResponse:
+        return await self.runs.Get(runs_pb2.GetRequest(run_id=run_id, scope=scope))
 
     async def state(self, run_id: str) -> str:
         return runs_pb2.RunState.Name((await self.get(run_id)).run.state).removeprefix("RUN_STATE_")
@@ -346,6 +346,8 @@ class World:
                 "signals",
                 "outbox",
                 "run_labels",
+                "loops",
+                "scopes",
             )
         }
 

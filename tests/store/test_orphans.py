@@ -14,6 +14,12 @@ VALUES (0, $1, 'a', 'pending', 1, 1, 0, 0, 'default', '', '', 0, now(), false);
 INSERT INTO attempts (bucket, run_id, path, attempt, ended_at, outcome, reported)
 VALUES (0, $1, 'b', 1, now(), 'lost', false);
 INSERT INTO tokens VALUES (0, $1, 'a', '', '', '', '', '{}');
+INSERT INTO loops (bucket, run_id, path, attempt, total, started, open, succeeded, failed, cancelled, output_bytes,
+                   failures, closing, redo_failed)
+VALUES (0, $1, 'm', 1, 0, 0, 0, 0, 0, 0, 0, '[]', false, false);
+INSERT INTO scopes (bucket, run_id, path, loop, index, state, attempt, failing, stopped, open_tasks, succeeded_tasks,
+                    unhandled_tasks, output_bytes, created_at)
+VALUES (0, $1, 'm[0]', 'm', 0, 'running', 1, false, false, 1, 0, 0, 0, now());
 INSERT INTO run_events (bucket, run_id, seq, format, type, at, path, attempt, event, actions)
 VALUES (0, $1, 1, 1, 'RunStarted', now(), '', 0, '', '');
 INSERT INTO outbox (bucket, outbox_id, kind, run_id, namespace, path, attempt, queue, handler, trace, created_at)
@@ -35,10 +41,12 @@ async def test_every_row_of_a_run_that_is_not_there_is_counted(database: asyncpg
     assert await orphans(database) == {
         "attempts": 1,
         "attempts of no task": 1,
+        "loops": 1,
         "outbox": 1,
         "outputs": 1,
         "requests": 1,
         "run_events": 1,
+        "scopes": 1,
         "signals": 1,
         "stale_reports": 1,
         "tasks": 1,

@@ -18,6 +18,8 @@ BY_KEY = {
     "beats": "run_id",
     "signals": "run_id",
     "requests": "run_id",
+    "loops": "run_id",
+    "scopes": "run_id",
     "timers": "run_id",
     "run_events": "run_id",
     "start_keys": "key",

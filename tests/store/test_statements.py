@@ -13,7 +13,16 @@ from msgspec.structs import replace
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import FailureClass
-from headway.coordinator.core.rows import AttemptRow, RunRow, SignalRow, Steering, TaskRow, TokenRow
+from headway.coordinator.core.rows import (
+    AttemptRow,
+    LoopRow,
+    RunRow,
+    ScopeRow,
+    SignalRow,
+    Steering,
+    TaskRow,
+    TokenRow,
+)
 from headway.coordinator.core.state import Changes, Key, State
 from headway.coordinator.store.changes import EventRecord, Saving
 from headway.coordinator.store.loading import Held, load, lock_steps, task_row
@@ -109,6 +118,42 @@ ATTEMPT = AttemptRow(
     failure_class=FailureClass.TIMEOUT,
     error={"type": "x"},
 )
+LOOP = LoopRow(
+    path="map",
+    attempt=2,
+    total=31,
+    source="other",
+    started=24,
+    open=4,
+    succeeded=5,
+    failed=7,
+    cancelled=8,
+    output_bytes=1 << 40,
+    output=("map[4].step", 9, "output"),
+    failures=["map[1]", "map[3]"],
+    stop="failure",
+    closing=True,
+    cursor=10,
+    redo_from=11,
+    redo_failed=False,
+)
+SCOPE = ScopeRow(
+    path="map[12]",
+    loop="map",
+    index=12,
+    created_at=NOW,
+    state=RunState.FAILED,
+    attempt=3,
+    failing=True,
+    stopped=False,
+    open_tasks=0,
+    succeeded_tasks=4,
+    unhandled_tasks=5,
+    error={"failure_class": "timeout", "type": "Late", "message": "late", "paths": ["map[12].step"]},
+    output=("map[12]", 6, "output"),
+    output_bytes=7,
+    finished_at=NOW + timedelta(seconds=1),
+)
 EVENT = EventRecord(seq=5, type="RunStarted", at=NOW, path="", attempt=0, event=b"{}", actions=b"[]")
 LOCKS = ("lock_tasks", "lock_open_tasks", "lock_unhandled_tasks", "lock_all_tasks")
 
@@ -122,6 +167,8 @@ def all_changes() -> Changes:
         timers={("step", "retry", 3): NOW},
         signals={5: SIGNAL},
         attempts=[ATTEMPT],
+        loops={"map": LOOP},
+        scopes={"map[12]": SCOPE},
     )
 
 
@@ -185,8 +232,8 @@ async def test_lock_steps_gives_what_the_rows_have_in_their_order(database: asyn
     assert columns[28:] == of_tasks[1:]
 
 
-@pytest.mark.parametrize("row", [RUN, TASK], ids=["run", "task"])
-def test_the_sample_rows_tell_every_column_from_every_other(row: RunRow | TaskRow) -> None:
+@pytest.mark.parametrize("row", [RUN, TASK, LOOP, SCOPE], ids=["run", "task", "loop", "scope"])
+def test_the_sample_rows_tell_every_column_from_every_other(row: RunRow | TaskRow | LoopRow | ScopeRow) -> None:
     hints = get_type_hints(type(row))
     values = [
         (str(hints[name]).removesuffix(" | None"), str(getattr(row, name)))
@@ -247,6 +294,80 @@ async def test_what_is_saved_as_changed_is_loaded_as_it_was(database: asyncpg.Co
     state = await loaded(database, ("task", "step"))
     assert state.run == RUN
     assert state.tasks == {"step": TASK}
+
+
+async def test_maps_and_items_are_loaded_as_they_were_saved(database: asyncpg.Connection[asyncpg.Record]) -> None:
+    await stored(database, all_changes())
+
+    state = await loaded(database, ("loop", "map"), ("scope", "map[12]"), ("loop", "none"), ("scope", "map[13]"))
+    changed = all_changed()
+    async with database.transaction():
+        run, _ = (await lock_steps(database, 0, {RUN_ID: []}, wait=True)).runs[RUN_ID]
+        saving = Saving(Held(RUN_ID, State(graph=GRAPH), run), Changes(run=RUN, **changed), [replace(EVENT, seq=6)])
+        await save(database, 0, [saving], NOW)
+    again = await loaded(database, ("loop", "map"), ("scope", "map[12]"))
+
+    assert state.loops == {"map": LOOP, "none": None}
+    assert state.scopes == {"map[12]": SCOPE, "map[13]": None}
+    assert (again.loops, again.scopes) == (changed["loops"], changed["scopes"])
+
+
+def all_changed() -> dict[str, Any]:
+    """Each column that changes, changed."""
+    loop = replace(
+        LOOP, attempt=3, total=41, source=None, started=30, open=5, succeeded=6, failed=8, cancelled=11, output_bytes=2,
+        output=None, failures=[], stop=None, closing=False, cursor=None, redo_from=None, redo_failed=True,
+    )  # fmt: skip
+    scope = replace(
+        SCOPE, state=RunState.RUNNING, attempt=4, failing=False, stopped=True, open_tasks=1, succeeded_tasks=5,
+        unhandled_tasks=6, error=None, output=None, output_bytes=8, finished_at=None,
+    )  # fmt: skip
+    return {"loops": {"map": loop}, "scopes": {"map[12]": scope}}
+
+
+async def test_a_page_of_items_is_loaded_in_order_from_its_first_on(
+    database: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    scopes = {
+        f"map[{index}]": replace(SCOPE, path=f"map[{index}]", index=index, state=state, error=error)
+        for index, (state, error) in enumerate(
+            [(RunState.CANCELLED, None), (RunState.FAILED, {}), (RunState.SUCCEEDED, None)] * 3
+        )
+    }
+    payloads = {("map[12]", 6, "output"): Document(b"[1]")}
+    await stored(database, Changes(run=RUN, loops={"map": LOOP}, scopes=scopes, payloads=payloads))
+
+    unfinished, stopped = (
+        await loaded(database, ("unfinished", "map", 2)),
+        await loaded(database, ("stopped", "map", 2)),
+    )
+    results = await loaded(database, ("results", "map"))
+
+    assert [*unfinished.scopes] == ["map[3]", "map[4]", "map[6]", "map[7]"]
+    assert [*stopped.scopes] == ["map[3]", "map[6]"]
+    assert unfinished.loaded == {("unfinished", "map", 2)}
+    assert results.results == {"map": dict.fromkeys(range(9), b"[1]")}
+
+
+async def test_what_a_repeat_drops_is_gone_with_all_that_hangs_on_it(
+    database: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    changes = all_changes()
+    await stored(database, changes)
+
+    async with database.transaction():
+        run, _ = (await lock_steps(database, 0, {RUN_ID: []}, wait=True)).runs[RUN_ID]
+        dropped = {"map[12]": ("step", "join")}
+        saving = Saving(
+            Held(RUN_ID, State(graph=GRAPH), run), Changes(run=RUN, dropped=dropped), [replace(EVENT, seq=6)]
+        )
+        await save(database, 0, [saving], NOW)
+
+    state = await loaded(database, ("all",), ("scope", "map[12]"), ("attempt", "step", 2), ("loop", "map"))
+    assert set(state.tasks) == {"failed", "cancelled"}
+    assert (state.tokens, state.scopes, state.attempts) == ({}, {"map[12]": None}, {("step", 2): None})
+    assert await database.fetchval("SELECT count(*) FROM outputs") == 0
+    assert state.loops == {"map": LOOP}
 
 
 async def test_a_task_that_was_looked_for_and_is_not_there_is_known_to_be_absent(

@@ -9,7 +9,19 @@ from rich.text import Text
 
 from headway.cli.output import visible
 from headway.cli.table import Cell, Column, Row
-from headway.client import Event, Json, Run, RunError, RunState, Task, TaskError, TaskProgress, TaskState
+from headway.client import (
+    Event,
+    Item,
+    ItemCounts,
+    Json,
+    Run,
+    RunError,
+    RunState,
+    Task,
+    TaskError,
+    TaskProgress,
+    TaskState,
+)
 
 STYLES = {
     "succeeded": "green",
@@ -29,6 +41,12 @@ RUN_COLUMNS = (
     Column(name="STARTED", leaves=4),
     Column(name="DURATION", leaves=2),
     Column(name="ERROR", cut_to=8, leaves=3),
+)
+ITEM_COLUMNS = (
+    Column(name="ITEM"),
+    Column(name="STATE"),
+    Column(name="DURATION", leaves=1),
+    Column(name="RESULT OR ERROR", cut_to=8, leaves=2),
 )
 TASK_COLUMNS = (
     Column(name="PATH"),
@@ -125,6 +143,8 @@ def task_row(task: Task, now: datetime) -> Row:
         state.append(f" ({visible(task.cause)})", style="dim")
     if task.undoes:
         state.append(f" (undoes {task.undoes})", style="dim")
+    if task.items is not None:
+        state.append(f" {item_counts(task.items)}", style="dim")
     losses = f" (+{task.losses} lost)" if task.losses else ""
     return (
         task.path,
@@ -136,6 +156,22 @@ def task_row(task: Task, now: datetime) -> Row:
         _duration(task.started_at or task.created_at, task.finished_at, now),
         "" if task.error is None else error_line(task.error),
     )
+
+
+def item_counts(counts: ItemCounts) -> str:
+    """How far a map or repeat is: `40 of 1000, 20 running, 2 failed`."""
+    others = [(counts.running, "running"), (counts.failed, "failed"), (counts.cancelled, "cancelled")]
+    return ", ".join([f"{counts.succeeded} of {counts.total}", *(f"{count} {what}" for count, what in others if count)])
+
+
+def item_row(item: Item, now: datetime, width: int) -> Row:
+    """The line of an item of a map, or of an iteration of a repeat."""
+    if item.error is not None:
+        result = run_error_line(item.error)
+    else:
+        result = "" if item.output is None else json.dumps(item.output, ensure_ascii=False)
+    took = _duration(item.created_at, item.finished_at, now)
+    return item.path, state_text(item.state), took, one_line(result, width)
 
 
 def error_line(error: TaskError) -> str:
@@ -184,7 +220,12 @@ def _awaited_by(task: Task, now: datetime) -> list[str]:
             what = f"worker {task.owner}, {_lease(task, now)}{_progress(task.progress, now)}"
         case TaskState.WAITING:
             due = "" if task.due_at is None else f", until {instant(task.due_at)} ({_until(task.due_at, now)})"
-            what = (f"signal {task.waits_for!r}" if task.waits_for else "its time") + due
+            counts = task.items
+            if counts is not None:
+                of = f"of {counts.total} items" if task.type == "map" else f"after {counts.succeeded} iterations"
+                what = f"{counts.running} {of} under way" if counts.running else f"the next one, {of}"
+            else:
+                what = (f"signal {task.waits_for!r}" if task.waits_for else "its time") + due
         case TaskState.RETRYING:
             due = "soon" if task.due_at is None else f"at {instant(task.due_at)} ({_until(task.due_at, now)})"
             error = "" if task.error is None else f"; last: {error_line(task.error)}"

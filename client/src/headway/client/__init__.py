@@ -57,6 +57,8 @@ from headway.client._request_id import new_request_id
 from headway.client._values import (
     Attempt,
     Event,
+    Item,
+    ItemCounts,
     Json,
     JsonInput,
     NewRun,
@@ -98,6 +100,8 @@ __all__ = [
     "InvalidPayload",
     "InvalidRequestId",
     "InvalidSignalName",
+    "Item",
+    "ItemCounts",
     "Json",
     "JsonInput",
     "KeyNotFound",

@@ -31,6 +31,7 @@ class ReasonKind(StrEnum):
     FAILED = "failed"  # the run is over, and this is why
     PAUSED = "paused"  # the run is paused
     CLOSED = "closed"  # the run is over, and its worker did not end in time: what it did is unknown
+    ITEMS = "items"  # a map or repeat waits for its items or iterations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headway.client._connection import Connection
     from headway.client._explaining import Explanation
     from headway.client._refusals import Refused
-    from headway.client._values import Event, JsonInput, Run, RunDetails, RunState, Started
+    from headway.client._values import Event, Item, JsonInput, Run, RunDetails, RunState, Started
 
 LARGEST_PAGE = 1000
 LARGEST_LIST = 256
@@ -113,13 +113,14 @@ class RunCalls:
             labels=new.labels,
         )
 
-    async def get(self, run_id: str) -> RunDetails:
-        """A run with its tasks.
+    async def get(self, run_id: str, scope: str = "") -> RunDetails:
+        """A run with its tasks, or with those of an item or iteration such as "resize[12]".
 
         Raises:
             RunNotFound: No such run.
+            NodeNotFound: Its workflow has no such map or repeat.
         """
-        request = runs_pb2.GetRequest(namespace=self._namespace, run_id=run_id)
+        request = runs_pb2.GetRequest(namespace=self._namespace, run_id=run_id, scope=scope)
         return _translate.run_details(await self._connection.call(self._runs.Get, request))
 
     async def explain(self, run_id: str) -> Explanation:
@@ -130,6 +131,32 @@ class RunCalls:
         """
         request = runs_pb2.ExplainRequest(namespace=self._namespace, run_id=run_id)
         return explanation(await self._connection.call(self._runs.Explain, request))
+
+    async def items(
+        self, run_id: str, path: str, *, state: RunState | None = None, page_size: int = 50
+    ) -> AsyncIterator[Item]:
+        """The items of a map, or iterations of a repeat, in order, page by page as they are read.
+
+        Raises:
+            RunNotFound: No such run.
+            NodeNotFound: Its workflow has no such map or repeat.
+        """
+        first = 0
+        while True:
+            request = runs_pb2.ListItemsRequest(
+                namespace=self._namespace,
+                run_id=run_id,
+                path=path,
+                state=_translate.run_state_message(state),
+                from_index=first,
+                page_size=min(page_size, LARGEST_PAGE),
+            )
+            response = await self._connection.call(self._runs.ListItems, request)
+            for each in response.items:
+                yield _translate.item(each)
+            first = response.next_index
+            if not first:
+                return
 
     async def list(self, wanted: RunFilter | None = None, *, page_size: int = 50) -> AsyncIterator[Run]:
         """Runs that a filter means, page by page as they are read; None: all.

@@ -158,6 +158,7 @@ def task(message: runs_pb2.Task) -> values.Task:
         waits_for=message.waits_for,
         progress=progress(message.progress) if message.HasField("progress") else None,
         undoes=message.undoes,
+        items=item_counts(message.items) if message.HasField("items") else None,
     )
 
 
@@ -167,6 +168,30 @@ def progress(message: runs_pb2.Progress) -> values.TaskProgress:
         percent=message.percent if message.HasField("percent") else None,
         message=message.message,
         at=instant(message.at) if message.HasField("at") else None,
+    )
+
+
+def item_counts(message: runs_pb2.ItemCounts) -> values.ItemCounts:
+    """How far a map or repeat is."""
+    return values.ItemCounts(
+        total=message.total,
+        running=message.running,
+        succeeded=message.succeeded,
+        failed=message.failed,
+        cancelled=message.cancelled,
+    )
+
+
+def item(message: runs_pb2.Item) -> values.Item:
+    """An item of a map, or an iteration of a repeat."""
+    return values.Item(
+        path=message.path,
+        index=message.index,
+        state=run_state(message.state),
+        error=run_error(message.error) if message.HasField("error") else None,
+        created_at=instant(message.created_at) if message.HasField("created_at") else None,
+        finished_at=instant(message.finished_at) if message.HasField("finished_at") else None,
+        output=from_json(message.output),
     )
 
 

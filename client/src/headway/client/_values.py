@@ -191,6 +191,7 @@ class Task:
         waits_for: The signal that a waiting task waits for; empty: none.
         progress: What the handler of this attempt last told; None: nothing.
         undoes: Path of the task that it undoes; empty: none.
+        items: How far a map or repeat is; None: it is neither, or never began.
     """
 
     task_id: str
@@ -217,6 +218,42 @@ class Task:
     waits_for: str
     progress: TaskProgress | None = None
     undoes: str = ""
+    items: ItemCounts | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemCounts:
+    """How far a map or repeat is.
+
+    Attributes:
+        total: Items in its list; of a repeat, the iterations that it may have.
+        running: Items or iterations under way.
+    """
+
+    total: int
+    running: int
+    succeeded: int
+    failed: int
+    cancelled: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """An item of a map, or an iteration of a repeat, that began.
+
+    Attributes:
+        path: Such as "resize[12]": what `Client.get` takes as scope.
+        index: From 0.
+        output: Its result; None: none, or larger than a page carries.
+    """
+
+    path: str
+    index: int
+    state: RunState
+    error: RunError | None
+    created_at: datetime | None
+    finished_at: datetime | None
+    output: Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +269,10 @@ class StaleReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDetails:
-    """A run with its tasks, in order of creation, and the latest stale reports, oldest first."""
+    """A run with its tasks, in order of creation, and the latest stale reports, oldest first.
+
+    The tasks are the run's own, or those of the scope that was asked for; not those of scopes in it.
+    """
 
     run: Run
     tasks: tuple[Task, ...]

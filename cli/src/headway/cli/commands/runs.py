@@ -14,11 +14,13 @@ from headway.cli.following import exit_of, follow, tell_outcome
 from headway.cli.output import Output, plain
 from headway.cli.telling import (
     EVENT_COLUMNS,
+    ITEM_COLUMNS,
     RUN_COLUMNS,
     TASK_COLUMNS,
     awaited,
     event_row,
     instant,
+    item_row,
     outputs,
     run_error_line,
     run_row,
@@ -26,8 +28,9 @@ from headway.cli.telling import (
     span,
     task_row,
 )
-from headway.client import Event, Json, Run, RunDetails, Started, Task, TaskState
+from headway.client import Event, Item, Json, Run, RunDetails, RunState, Started, Task, TaskState
 
+_NOT_OF_ITEMS = (RunState.UNSPECIFIED, RunState.PENDING)
 LONGEST_OUTPUT = 120  # characters of a task's output in `show`; --json has all of it
 
 
@@ -137,27 +140,64 @@ class List(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Show(Command):
-    """Show a run: what it is, what it waits for, and its tasks with their last errors."""
+    """Show a run: what it is, what it waits for, and its tasks with their last errors.
+
+    With the path of a map or repeat, show its items or iterations; with that of one of them, `resize[12]`, its tasks.
+    """
 
     name: ClassVar = ("show",)
-    help: ClassVar = "show a run, its tasks, and what it waits for"
+    help: ClassVar = "show a run, its tasks, and what it waits for; or the items of a map"
 
     run_id: str
+    path: str
+    state: str | None
+    limit: int
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        """Add the run."""
+        """Add the run, and the part of it."""
         add_run(parser)
+        parser.add_argument(
+            "path", metavar="PATH", nargs="?", default="", help="a map or repeat, or one of its items: resize[12]"
+        )
+        parser.add_argument(
+            "--state",
+            choices=[state.value for state in RunState if state not in _NOT_OF_ITEMS],
+            help="of a map or repeat: only items in this state",
+        )
+        parser.add_argument(
+            "--limit", type=at_least_one, default=50, metavar="N", help="of a map or repeat: at most so many items (50)"
+        )
 
     async def run(self, session: Session) -> Exit:
         """Get and print it."""
+        if self.path and not self.path.endswith("]"):
+            return await self._show_items(session)
         async with session.client() as client:
-            details = await client.get(self.run_id)
+            details = await client.get(self.run_id, self.path)
         waits_for = awaited(details.run, details.tasks, clock.now())
         if session.output.for_people:
             _show(session.output, details, waits_for)
         else:
             session.output.document({**_fields(details), "waits_for": waits_for})
+        return Exit.SUCCESS
+
+    async def _show_items(self, session: Session) -> Exit:
+        items: list[Item] = []
+        state = RunState(self.state) if self.state else None
+        async with session.client() as client:
+            async for item in client.items(self.run_id, self.path, state=state, page_size=self.limit):
+                items.append(item)
+                if len(items) == self.limit:
+                    break
+        output = session.output
+        if not output.for_people:
+            output.document({"run_id": self.run_id, "path": self.path, "items": items})
+        elif items:
+            now, width = clock.now(), min(output.width, LONGEST_OUTPUT)
+            output.table(ITEM_COLUMNS, [item_row(item, now, width) for item in items])
+        else:
+            output.say("no items")
         return Exit.SUCCESS
 
 

@@ -59,6 +59,11 @@ class RunsServiceStub:
                 request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainResponse.FromString,
                 _registered_method=True)
+        self.ListItems = channel.unary_unary(
+                '/headway.api.runs.v1.RunsService/ListItems',
+                request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ListItemsRequest.SerializeToString,
+                response_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ListItemsResponse.FromString,
+                _registered_method=True)
         self.List = channel.unary_unary(
                 '/headway.api.runs.v1.RunsService/List',
                 request_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ListRequest.SerializeToString,
@@ -159,6 +164,14 @@ class RunsServiceServicer:
     def Explain(self, request, context):
         """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
         reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListItems(self, request, context):
+        """ListItems returns the items of a map, or the iterations of a repeat, in order, with their results. Read only.
+        NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -293,6 +306,11 @@ def add_RunsServiceServicer_to_server(servicer, server):
                     servicer.Explain,
                     request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainRequest.FromString,
                     response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainResponse.SerializeToString,
+            ),
+            'ListItems': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListItems,
+                    request_deserializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ListItemsRequest.FromString,
+                    response_serializer=headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ListItemsResponse.SerializeToString,
             ),
             'List': grpc.unary_unary_rpc_method_handler(
                     servicer.List,
@@ -468,6 +486,33 @@ class RunsService:
             '/headway.api.runs.v1.RunsService/Explain',
             headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainRequest.SerializeToString,
             headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListItems(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.api.runs.v1.RunsService/ListItems',
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ListItemsRequest.SerializeToString,
+            headway_dot_api_dot_runs_dot_v1_dot_runs__pb2.ListItemsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -56,6 +56,10 @@ class RunsServiceStub:
     """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
     reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
     """
+    ListItems: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListItemsRequest, _runs_pb2.ListItemsResponse]
+    """ListItems returns the items of a map, or the iterations of a repeat, in order, with their results. Read only.
+    NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND).
+    """
     List: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRequest, _runs_pb2.ListResponse]
     """List returns runs that a filter means, page by page: latest start first; with an instant of the end in the filter,
     latest end first; with the beginning of a key, in the order of keys. While runs come and go no run comes twice and
@@ -142,6 +146,10 @@ class RunsServiceAsyncStub(RunsServiceStub):
     Explain: _aio.UnaryUnaryMultiCallable[_runs_pb2.ExplainRequest, _runs_pb2.ExplainResponse]  # type: ignore[assignment]
     """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
     reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
+    """
+    ListItems: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListItemsRequest, _runs_pb2.ListItemsResponse]  # type: ignore[assignment]
+    """ListItems returns the items of a map, or the iterations of a repeat, in order, with their results. Read only.
+    NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND).
     """
     List: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRequest, _runs_pb2.ListResponse]  # type: ignore[assignment]
     """List returns runs that a filter means, page by page: latest start first; with an instant of the end in the filter,
@@ -250,6 +258,16 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_runs_pb2.ExplainResponse, _abc.Awaitable[_runs_pb2.ExplainResponse]]:
         """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
         reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
+        """
+
+    @_abc_1.abstractmethod
+    def ListItems(
+        self,
+        request: _runs_pb2.ListItemsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.ListItemsResponse, _abc.Awaitable[_runs_pb2.ListItemsResponse]]:
+        """ListItems returns the items of a map, or the iterations of a repeat, in order, with their results. Read only.
+        NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND).
         """
 
     @_abc_1.abstractmethod

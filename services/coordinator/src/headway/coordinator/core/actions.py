@@ -291,6 +291,74 @@ class LabelRun(Order, frozen=True, gc=False, tag=34):
     labels: dict[str, str]
 
 
+class OpenLoop(Order, frozen=True, gc=False, tag=40):
+    """A map or repeat begins; what its row counted before is forgotten. `source`: the map whose results it takes."""
+
+    path: str
+    attempt: int
+    total: int
+    source: str | None
+
+
+class StopLoop(Order, frozen=True, gc=False, tag=41):
+    """Nothing more of it is begun, and its open items are told, from the first on. closing: the grace is over."""
+
+    path: str
+    cause: str
+    closing: bool
+
+
+class MoveCursor(Order, frozen=True, gc=False, tag=42):
+    """Its items before this one have been told of the stop; None: all have."""
+
+    path: str
+    cursor: int | None
+
+
+class ReopenLoop(Order, frozen=True, gc=False, tag=43):
+    """It goes on in a run that was reopened. `started`: of a repeat that goes back; redo_from as in the row."""
+
+    path: str
+    started: int
+    redo_from: int | None
+    redo_failed: bool
+
+
+class OpenScope(Order, frozen=True, gc=False, tag=44):
+    """The next item or iteration begins; or one that was there before, in a run that was reopened."""
+
+    path: str
+
+
+class ReopenScope(Order, frozen=True, gc=False, tag=45):
+    """An item or iteration that was over goes on, in a run that was reopened."""
+
+    path: str
+
+
+class FailScope(Order, frozen=True, gc=False, tag=46):
+    """A failure in it counts: nothing more begins but what follows an always edge."""
+
+    path: str
+
+
+class CloseScope(Order, frozen=True, gc=False, tag=47):
+    """It is over. `output`: where its result is."""
+
+    path: str
+    state: RunState
+    error: dict[str, Any] | None
+    output: PayloadKey | None
+    output_bytes: int
+
+
+class DropScope(Order, frozen=True, gc=False, tag=48):
+    """Its rows are deleted; `paths`: of its nodes."""
+
+    path: str
+    paths: tuple[str, ...]
+
+
 Action: TypeAlias = (
     CreateRun
     | StartRun
@@ -326,4 +394,13 @@ Action: TypeAlias = (
     | ResetVariables
     | SetGeneration
     | LabelRun
+    | OpenLoop
+    | StopLoop
+    | MoveCursor
+    | ReopenLoop
+    | OpenScope
+    | ReopenScope
+    | FailScope
+    | CloseScope
+    | DropScope
 )

@@ -176,6 +176,7 @@ _RUN_TIMERS: Mapping[str, Callable[[RunRow], bool]] = {
 }
 _TASK_TIMERS: Mapping[str, Callable[[TaskRow, int], bool]] = {
     "wait": _in_state(TaskState.WAITING),
+    "go_on": _in_state(TaskState.WAITING),
     "event_timeout": _in_state(TaskState.WAITING),
     "retry": _in_state(TaskState.RETRYING),
     "queue_timeout": _in_state(TaskState.READY),

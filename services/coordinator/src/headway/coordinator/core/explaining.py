@@ -29,6 +29,7 @@ class ReasonKind(StrEnum):
     FAILED = "failed"
     PAUSED = "paused"
     CLOSED = "closed"
+    ITEMS = "items"
 
 
 class Readers(Struct, frozen=True):
@@ -80,11 +81,11 @@ def joins_behind(graph: Graph, paths: Iterable[str]) -> frozenset[str]:
     """Nodes with several incoming edges that can be reached from some nodes, or are among them."""
     seen, frontier = set(paths), list(paths)
     while frontier:
-        for edge in graph.outgoing[frontier.pop()]:
-            if edge.target not in seen:
-                seen.add(edge.target)
-                frontier.append(edge.target)
-    return graph.gathers & seen
+        spot = graph.spot(frontier.pop())
+        fresh = {spot.beside(edge.target) for edge in spot.outgoing} - seen
+        seen |= fresh
+        frontier += fresh
+    return frozenset(path for path in seen if graph.spot(path).gathers)
 
 
 def explain(scene: Scene) -> list[Reason]:
@@ -218,6 +219,10 @@ def _waiting(scene: Scene, row: TaskRow) -> Reason:
             attempt=row.attempt,
             signal=node.event,
         )
+    if node.body is not None:
+        what = "items" if node.type is NodeType.MAP else "iterations"
+        message = f"It waits for its {what} ({row.path}[…]); `headway show` counts them."
+        return Reason(path=row.path, kind=ReasonKind.ITEMS, message=message, since=row.ready_at, attempt=row.attempt)
     message = "It waits." if due is None else f"It waits for its time, which is {_when(due, scene.now)}."
     return Reason(
         path=row.path, kind=ReasonKind.TIMER, message=message, since=row.ready_at, until=due, attempt=row.attempt
@@ -304,14 +309,16 @@ _EXPLAIN: Mapping[TaskState, Callable[[Scene, TaskRow], Reason]] = {
 
 def _open_edges(graph: Graph, tokens: TokenRow) -> tuple[Edge, ...]:
     arrived = tokens.live | tokens.dead | tokens.failed
-    return tuple(edge for slot, edge in enumerate(graph.incoming[tokens.path]) if not arrived >> slot & 1)
+    incoming = graph.spot(tokens.path).incoming
+    return tuple(edge for slot, edge in enumerate(incoming) if not arrived >> slot & 1)
 
 
 def _is_undecided(graph: Graph, tokens: TokenRow) -> bool:
     """Some of its tokens have come; of the others, one decides."""
     if not (tokens.live | tokens.dead | tokens.failed) or not _open_edges(graph, tokens):
         return False
-    return not (graph.is_count_join(tokens.path) and tokens.live.bit_count() >= graph.need(tokens.path))
+    spot = graph.spot(tokens.path)
+    return not (spot.graph.is_count_join(spot.name) and tokens.live.bit_count() >= spot.graph.need(spot.name))
 
 
 def _error(row: TaskRow) -> str:

@@ -1,8 +1,38 @@
 """A plan with what can be worked out from it once, so that walking it is look-ups only. Never stored."""
 
+import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
+from headway.coordinator.core.paths import inside
 from headway.coordinator.core.plan import Edge, EdgeKind, Node, NodeType, Plan
+
+_ITEM = re.compile(r"([a-z0-9_]+)\[(?:0|[1-9][0-9]{0,8})\]", re.ASCII)
+
+
+class Spot(NamedTuple):
+    """Where a task stands: in a graph, in the run itself or one of its scopes.
+
+    Attributes:
+        graph: the node's own: the workflow's, or that of the body it is in.
+        scope: the item or iteration; empty: the run.
+        name: of the node.
+        node: the node.
+        incoming, outgoing: the edges that lead to it, and away from it.
+        gathers: several edges lead to it: its tokens are kept in a row.
+    """
+
+    graph: "Graph"
+    scope: str
+    name: str
+    node: Node
+    incoming: tuple[Edge, ...]
+    outgoing: tuple[Edge, ...]
+    gathers: bool
+
+    def beside(self, name: str) -> str:
+        """The path of another node of the same graph, in the same scope."""
+        return inside(self.scope, name)
 
 
 class Graph:
@@ -15,27 +45,22 @@ class Graph:
         undoes: the other way round.
         waits: by signal name, the nodes that wait for it.
         has_computed_waits: some node waits for a signal whose name an expression yields.
+        bodies: of the maps and repeats, by their node.
+        outer: the graph that this is a body in; None: it is the workflow's own.
+        last: the only node that nothing follows; None: there are several.
         tolerant: nodes whose failure, when no failure edge takes it, only counts once a join any or need can no longer
             fire: every way on from them ends in such a join.
     """
 
     __slots__ = (
-        "gathers",
-        "has_computed_waits",
-        "incoming",
-        "outgoing",
-        "plan",
-        "slot",
-        "starts",
-        "tolerant",
-        "undoes",
-        "undone_by",
-        "waits",
-    )
+        "bodies", "gathers", "has_computed_waits", "incoming", "last", "outer", "outgoing", "plan", "slot", "spots",
+        "starts", "tolerant", "undoes", "undone_by", "waits",
+    )  # fmt: skip
 
-    def __init__(self, plan: Plan) -> None:
-        """Index the plan."""
+    def __init__(self, plan: Plan, outer: "Graph | None" = None) -> None:
+        """Index the plan; `outer`: it is a body in that one."""
         self.plan = plan
+        self.outer = outer
         edges = plan.edges
         self.outgoing: Mapping[str, tuple[Edge, ...]] = {
             node: tuple(edges[index] for index in plan.outgoing.get(node, ())) for node in plan.nodes
@@ -58,10 +83,61 @@ class Graph:
         self.undone_by: Mapping[str, str] = (
             {path: undone_by[path] for path in self._in_order() if path in undone_by} if undone_by else {}
         )
+        self.spots = {
+            name: Spot(self, "", name, node, self.incoming[name], self.outgoing[name], name in self.gathers)
+            for name, node in plan.nodes.items()
+        }
+        self.bodies: Mapping[str, Graph] = {
+            node.id: Graph(node.body, self) for node in plan.nodes.values() if node.body is not None
+        }
+        ends = [node for node in plan.nodes if not self.outgoing[node]]
+        self.last = ends[0] if len(ends) == 1 else None
 
     def node(self, path: str) -> Node:
-        """The node behind a task's path."""
-        return self.plan.nodes[path]
+        """The node behind a task's path. Raises LookupError."""
+        return self.spot(path).node
+
+    def spot(self, path: str) -> Spot:
+        """Where a task stands.
+
+        Raises:
+            LookupError: there is no such node.
+        """
+        found = self.spots.get(path)
+        if found is not None:
+            return found
+        scope, _, name = path.rpartition(".")
+        body = self.body(scope)
+        if name not in body.spots:
+            raise LookupError(path)
+        return body.at(scope, name)
+
+    def at(self, scope: str, name: str) -> Spot:
+        """Where a node of this graph stands in a scope."""
+        spot = self.spots[name]
+        return spot._replace(scope=scope) if scope else spot
+
+    def has(self, path: str) -> bool:
+        """True when a task could be called that."""
+        try:
+            self.spot(path)
+        except LookupError:
+            return False
+        return True
+
+    def body(self, scope: str) -> "Graph":
+        """The graph that a scope runs; this one for the run itself.
+
+        Raises:
+            LookupError: there is no such scope.
+        """
+        graph = self
+        for step in scope.split(".") if scope else ():
+            found = _ITEM.fullmatch(step)
+            if found is None or found[1] not in graph.bodies:
+                raise LookupError(scope)
+            graph = graph.bodies[found[1]]
+        return graph
 
     def is_count_join(self, path: str) -> bool:
         """A join that fires at its n-th live token."""

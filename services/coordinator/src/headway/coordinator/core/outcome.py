@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from headway.coordinator.core.machines import OPEN_TASK_STATES, RunState, TaskState
-from headway.coordinator.core.rows import RunRow, TaskRow
+from headway.coordinator.core.rows import RunRow, ScopeRow, TaskRow
 
 
 class Tally(Struct, frozen=True, kw_only=True):
@@ -32,9 +32,9 @@ def tally(tasks: Iterable[TaskRow]) -> Tally:
     )
 
 
-def tally_of(run: RunRow) -> Tally:
-    """The counts that the run's row keeps."""
-    return Tally(open=run.open_tasks, succeeded=run.succeeded_tasks, unhandled=run.unhandled_tasks)
+def tally_of(row: RunRow | ScopeRow) -> Tally:
+    """The counts that the row of a run, of an item or of an iteration keeps."""
+    return Tally(open=row.open_tasks, succeeded=row.succeeded_tasks, unhandled=row.unhandled_tasks)
 
 
 def outcome(counts: Tally, *, finish: RunState | None, cancelled: bool, deadline_passed: bool) -> RunState | None:

@@ -27,10 +27,13 @@ class NodeType(StrEnum):
     FINISH = "finish"
     WAIT = "wait"
     WAIT_FOR_EVENT = "wait_for_event"
+    MAP = "map"
+    REPEAT = "repeat"
 
 
 WORKER_NODES = frozenset({NodeType.CALL, NodeType.HTTP, NodeType.PYTHON})
 CONTROL_NODES = frozenset({NodeType.SWITCH, NodeType.JOIN, NodeType.SET, NodeType.FINISH})
+LOOP_NODES = frozenset({NodeType.MAP, NodeType.REPEAT})
 
 
 class EdgeKind(StrEnum):
@@ -259,6 +262,14 @@ class Node:
         payload_schema: wait_for_event: JSON Schema of the payload; None: anything fits.
         count: wait_for_event: how many signals it takes; its output is then the list of them. None: one, as it is.
         reuse: wait_for_event: when it is run again, what it took before is good enough.
+        body: map, repeat: what is done for each item, or again and again; its nodes and edges are compiled like the
+            workflow's own. `output`: what an item or iteration gives; None: the output of the body's last node.
+        over: map: yields the list, or the map whose entries, as {key, value}, are gone through.
+        max_concurrency: map: items that are under way at once.
+        tolerate: map: so many items may fail. tolerate_percent: so many of a hundred.
+        ends_when, again_while: repeat: `ends_when` is asked after each iteration, `again_while` before each.
+        max_iterations: repeat: more are a failure. wait_ms: the pause between two.
+        keep_last: repeat: finished iterations whose rows are kept; None: all.
     """
 
     id: str
@@ -289,11 +300,20 @@ class Node:
     payload_schema: Json = None
     count: int | None = None
     reuse: bool = False
+    body: "Plan | None" = None
+    over: Template | None = None
+    max_concurrency: int = 100
+    tolerate: int = 0
+    tolerate_percent: float = 0
+    ends_when: Expression | None = None
+    again_while: Expression | None = None
+    max_iterations: int = 0
+    keep_last: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A workflow version, ready to run.
+    """A workflow version, ready to run; or the body of a map or repeat, which has nodes and edges only.
 
     Attributes:
         nodes: by id, in written order.

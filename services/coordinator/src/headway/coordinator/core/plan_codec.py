@@ -227,6 +227,15 @@ def _node_fields(node: Node) -> dict[str, Json]:
         "payload_schema": node.payload_schema,
         "count": node.count,
         "reuse": node.reuse,
+        "body": _optional(node.body, encode_plan),
+        "over": _optional(node.over, encode_template),
+        "max_concurrency": node.max_concurrency,
+        "tolerate": node.tolerate,
+        "tolerate_percent": node.tolerate_percent,
+        "ends_when": _optional(node.ends_when, _encode_expression),
+        "again_while": _optional(node.again_while, _encode_expression),
+        "max_iterations": node.max_iterations,
+        "keep_last": node.keep_last,
     }
 
 
@@ -261,6 +270,15 @@ def _decode_node(data: dict[str, Json]) -> Node:
         payload_schema=entries["payload_schema"],
         count=_optional(entries["count"], _integer),
         reuse=entries["reuse"] is True,
+        body=_optional(entries["body"], lambda body: decode_plan(_entries(body))),
+        over=_optional(entries["over"], decode_template),
+        max_concurrency=_integer(entries["max_concurrency"]),
+        tolerate=_integer(entries["tolerate"]),
+        tolerate_percent=_number(entries["tolerate_percent"]),
+        ends_when=_optional(entries["ends_when"], _decode_expression),
+        again_while=_optional(entries["again_while"], _decode_expression),
+        max_iterations=_integer(entries["max_iterations"]),
+        keep_last=_optional(entries["keep_last"], _integer),
     )
 
 

@@ -24,10 +24,22 @@ from headway.coordinator.core.machines import (
     RunState,
     TaskState,
 )
+from headway.coordinator.core.paths import loop_of, scope_at, scope_of
 from headway.coordinator.core.plan import Json
-from headway.coordinator.core.rows import NOT_STEERED, AttemptRow, RunRow, SignalRow, Steering, TaskRow
+from headway.coordinator.core.rows import (
+    NOT_STEERED,
+    AttemptRow,
+    LoopRow,
+    RunRow,
+    ScopeRow,
+    SignalRow,
+    Steering,
+    TaskRow,
+)
 from headway.coordinator.core.state import Draft
 
+NOT_RUN = frozenset({"not_chosen", "blocked"})  # causes by which nothing is cut short
+MOST_FAILURES = 20  # items that a map's row names
 SWEEP_AFTER = timedelta(minutes=1)  # a READY task may be dispatched again, without proof of loss, after this
 _FINISH = {RunState.SUCCEEDED: "succeed", RunState.FAILED: "fail", RunState.CANCELLED: "cancel"}
 _TIME_OUTS_OF_ATTEMPTS = ("attempt_timeout", "heartbeat_timeout", "stall_timeout")
@@ -41,12 +53,13 @@ _LEFT_BY_STATE = {
 class Projector:
     """Carries out actions on a draft."""
 
-    __slots__ = ("at", "draft")
+    __slots__ = ("at", "draft", "touched")
 
     def __init__(self, draft: Draft, at: datetime) -> None:
         """Write on `draft`, at the event's time."""
         self.draft = draft
         self.at = at
+        self.touched: dict[str, None] = {}  # scopes in which a task was settled
 
     def apply(self, action: do.Action) -> None:
         """Carry out one action.
@@ -145,10 +158,18 @@ class Projector:
             row.lease_owner = row.lease_expires_at = row.grant_key = row.attempt_expires_at = None
             row.eager_grants = 0
 
+    def _counts(self, path: str) -> RunRow | ScopeRow:
+        """The row that counts a task: its run's, or that of its item or iteration."""
+        return self.draft.write_scope(scope_of(path)) if "." in path else self.draft.write_run()
+
     def _enter(self, row: TaskRow, state: TaskState) -> None:
-        run = self.draft.write_run()
-        run.open_tasks += (state in OPEN_TASK_STATES) - (row.state in OPEN_TASK_STATES)
-        run.succeeded_tasks += (state is TaskState.SUCCEEDED) - (row.state is TaskState.SUCCEEDED)
+        counts: RunRow | ScopeRow = self.draft.write_run()
+        if "." in row.path:
+            scope = counts = self.draft.write_scope(scope_of(row.path))
+            if state not in OPEN_TASK_STATES:
+                self.touched[scope.path] = None
+        counts.open_tasks += (state in OPEN_TASK_STATES) - (row.state in OPEN_TASK_STATES)
+        counts.succeeded_tasks += (state is TaskState.SUCCEEDED) - (row.state is TaskState.SUCCEEDED)
         row.state = state
         row.finished_at = None if state in OPEN_TASK_STATES else self.at
         if state is not TaskState.READY:
@@ -157,8 +178,8 @@ class Projector:
     def _create_task(self, action: do.CreateTask) -> None:
         if self.draft.task(action.path) is not None:
             raise IllegalTransition("task", "already there", "create")
-        run = self.draft.write_run()
-        run.open_tasks += 1
+        run = self.draft.run
+        self._counts(action.path).open_tasks += 1
         self.draft.changes.tasks[action.path] = TaskRow(
             path=action.path,
             namespace=run.namespace,
@@ -232,21 +253,21 @@ class Projector:
         row.error = _error_of(action.failure)
         row.disposition, row.handled_by = action.disposition, action.handled_by
         if action.disposition == "unhandled":
-            self.draft.write_run().unhandled_tasks += 1
+            self._counts(action.path).unhandled_tasks += 1
 
     def _count_failure(self, action: do.CountFailure) -> None:
         row = self.draft.write_task(action.path)
         if row.disposition != "tolerated":
             raise IllegalTransition("task", str(row.disposition), "count_failure")
         row.disposition = "unhandled"
-        self.draft.write_run().unhandled_tasks += 1
+        self._counts(action.path).unhandled_tasks += 1
 
     def _excuse_failure(self, action: do.ExcuseFailure) -> None:
         row = self.draft.write_task(action.path)
         if row.disposition != "unhandled":
             raise IllegalTransition("task", str(row.disposition), "excuse_failure")
         row.disposition = "tolerated"
-        self.draft.write_run().unhandled_tasks -= 1
+        self._counts(action.path).unhandled_tasks -= 1
 
     def _schedule_retry(self, action: do.ScheduleRetry) -> None:
         row = self.draft.write_task(action.path)
@@ -271,6 +292,8 @@ class Projector:
         row.due_at = row.failure_class = row.error = None
         row.cause = action.cause
         row.reported = action.reported
+        if "." in action.path and action.cause not in NOT_RUN:
+            self.draft.write_scope(scope_of(action.path)).stopped = True
 
     def _redo_task(self, action: do.RedoTask) -> None:
         row = self.draft.write_task(action.path)
@@ -278,7 +301,7 @@ class Projector:
             raise IllegalTransition("task", row.state, "redo")
         self._leave_attempt(row, "unknown" if row.cause == "unknown" else _LEFT_BY_STATE[row.state])
         if row.disposition == "unhandled":
-            self.draft.write_run().unhandled_tasks -= 1
+            self._counts(action.path).unhandled_tasks -= 1
         self._enter(row, TaskState.PENDING)
         row.tries = row.losses = 0
         row.generation = action.generation
@@ -366,6 +389,83 @@ class Projector:
         taken.taken_by, taken.taken_attempt = action.path, action.attempt
         self.draft.changes.signals[row.seq] = taken
 
+    # --- maps and repeats
+
+    def _open_loop(self, action: do.OpenLoop) -> None:
+        self.draft.changes.loops[action.path] = LoopRow(
+            action.path, attempt=action.attempt, total=action.total, source=action.source
+        )
+
+    def _stop_loop(self, action: do.StopLoop) -> None:
+        row = self.draft.write_loop(action.path)
+        row.stop, row.cursor = action.cause, 0
+        row.closing = row.closing or action.closing
+
+    def _move_cursor(self, action: do.MoveCursor) -> None:
+        self.draft.write_loop(action.path).cursor = action.cursor
+
+    def _reopen_loop(self, action: do.ReopenLoop) -> None:
+        row = self.draft.write_loop(action.path)
+        row.stop, row.closing, row.cursor = None, False, None
+        if action.started < row.started:  # a repeat goes back to an iteration; all before it succeeded
+            row.succeeded, row.failed, row.cancelled, row.failures = action.started, 0, 0, []
+            before = self.draft.scope(scope_at(action.path, action.started - 2)) if action.started > 1 else None
+            row.output = None if before is None else before.output
+        row.started, row.redo_from, row.redo_failed = action.started, action.redo_from, action.redo_failed
+
+    def _open_scope(self, action: do.OpenScope) -> None:
+        loop_path, index = loop_of(action.path)
+        loop = self.draft.write_loop(loop_path)
+        if index != loop.started:
+            raise IllegalTransition("scope", f"the next one of {loop_path} is {loop.started}", "open")
+        loop.started += 1
+        loop.open += 1
+        if self.draft.scope(action.path) is None:
+            self.draft.changes.scopes[action.path] = ScopeRow(action.path, loop_path, index, self.at)
+            return
+        row = self.draft.write_scope(action.path)
+        self._begin_scope(row)
+
+    def _begin_scope(self, row: ScopeRow) -> None:
+        """Anew; what it counts follows its tasks."""
+        row.state, row.attempt = RunState.RUNNING, row.attempt + 1
+        row.failing = row.stopped = False
+        row.error = row.output = row.finished_at = None
+        row.output_bytes = 0
+
+    def _reopen_scope(self, action: do.ReopenScope) -> None:
+        row = self.draft.write_scope(action.path)
+        loop = self.draft.write_loop(row.loop)
+        if row.state is RunState.RUNNING:
+            raise IllegalTransition("scope", row.state, "reopen")
+        setattr(loop, row.state, getattr(loop, row.state) - 1)
+        loop.open += 1
+        loop.output_bytes -= row.output_bytes
+        if row.path in loop.failures:
+            loop.failures.remove(row.path)
+        self._begin_scope(row)
+
+    def _fail_scope(self, action: do.FailScope) -> None:
+        self.draft.write_scope(action.path).failing = True
+
+    def _close_scope(self, action: do.CloseScope) -> None:
+        row = self.draft.write_scope(action.path)
+        if row.state is not RunState.RUNNING or row.open_tasks:
+            raise IllegalTransition("scope", row.state, "close")
+        loop = self.draft.write_loop(row.loop)
+        row.state, row.error, row.finished_at = action.state, action.error, self.at
+        row.output, row.output_bytes = action.output, action.output_bytes
+        loop.open -= 1
+        setattr(loop, action.state, getattr(loop, action.state) + 1)
+        loop.output_bytes += action.output_bytes
+        if action.state is RunState.SUCCEEDED:
+            loop.output = action.output
+        elif action.state is RunState.FAILED and len(loop.failures) < MOST_FAILURES:
+            loop.failures.append(row.path)
+
+    def _drop_scope(self, action: do.DropScope) -> None:
+        self.draft.changes.drop(action.path, action.paths)
+
 
 def _error_of(failure: Failure) -> dict[str, Json]:
     return {
@@ -411,4 +511,13 @@ _CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
     do.ResetVariables: Projector._reset_variables,
     do.SetGeneration: Projector._set_generation,
     do.LabelRun: Projector._label_run,
+    do.OpenLoop: Projector._open_loop,
+    do.StopLoop: Projector._stop_loop,
+    do.MoveCursor: Projector._move_cursor,
+    do.ReopenLoop: Projector._reopen_loop,
+    do.OpenScope: Projector._open_scope,
+    do.ReopenScope: Projector._reopen_scope,
+    do.FailScope: Projector._fail_scope,
+    do.CloseScope: Projector._close_scope,
+    do.DropScope: Projector._drop_scope,
 }

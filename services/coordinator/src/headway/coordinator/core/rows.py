@@ -13,7 +13,7 @@ from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import FINAL_RUN_STATES, OPEN_TASK_STATES, RunState, TaskState
 from headway.coordinator.core.plan import FailureClass, Json
 
-PayloadKey: TypeAlias = tuple[str, int, str]  # (path, attempt, "input" | "output")
+PayloadKey: TypeAlias = tuple[str, int, str]  # (path, attempt, "input" | "output" | "items")
 
 COMPENSATING, UNCOMPENSATED = "compensating", "uncompensated"
 
@@ -160,6 +160,64 @@ class BeatRow(Struct, frozen=True):
     progress_at: datetime | None
 
 
+class LoopRow(Struct):
+    """A row of `loops`: how far a map or repeat is.
+
+    Attributes:
+        attempt: of its task, when its list was made.
+        total: items; of a repeat, the iterations that it may have.
+        started: items or iterations that were begun; they are begun in order.
+        open: that are under way.
+        output_bytes: of the results of items that succeeded.
+        source: of a map that goes over the results of another one: that one's path.
+        output: repeat: where the latest iteration's output is.
+        failures: the first items that failed, by path.
+        stop: why nothing more is begun; None: it goes on.
+        closing: the grace is over: what still runs is closed.
+        cursor: items from here on have not been told of the stop yet; None: all have.
+        redo_from: items from here on that did not succeed are to be done again before new ones begin; None: none.
+        redo_failed: of those, failed ones too; else only those that were stopped.
+    """
+
+    path: str
+    attempt: int
+    total: int
+    source: str | None = None
+    started: int = 0
+    open: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    output_bytes: int = 0
+    output: PayloadKey | None = None
+    failures: list[str] = field(default_factory=list)
+    stop: str | None = None
+    closing: bool = False
+    cursor: int | None = None
+    redo_from: int | None = None
+    redo_failed: bool = False
+
+
+class ScopeRow(Struct):
+    """A row of `scopes`: an item of a map, or an iteration of a repeat. It counts its tasks as a run does."""
+
+    path: str
+    loop: str
+    index: int
+    created_at: datetime
+    state: RunState = RunState.RUNNING
+    attempt: int = 1
+    failing: bool = False
+    stopped: bool = False  # something in it was cut short
+    open_tasks: int = 0
+    succeeded_tasks: int = 0
+    unhandled_tasks: int = 0
+    error: dict[str, Json] | None = None
+    output: PayloadKey | None = None
+    output_bytes: int = 0
+    finished_at: datetime | None = None
+
+
 class SignalRow(Struct):
     """A row of `signals`."""
 
@@ -184,6 +242,13 @@ class AttemptRow(Struct, frozen=True, kw_only=True):
     reported: bool
     failure_class: FailureClass | None = None
     error: dict[str, Json] | None = None
+
+
+def copy_loop(row: LoopRow) -> LoopRow:
+    """Copy a row of `loops` with its list of failures."""
+    copied = copy(row)
+    copied.failures = list(row.failures)
+    return copied
 
 
 def copy_token(row: TokenRow) -> TokenRow:

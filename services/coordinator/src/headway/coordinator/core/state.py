@@ -1,6 +1,6 @@
 """What is known of one run while its events are decided: the rows loaded so far, and what decisions change in them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from datetime import datetime
 from typing import TypeAlias
@@ -9,24 +9,38 @@ from msgspec import Struct, field
 
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.machines import RunState
+from headway.coordinator.core.paths import inside
 from headway.coordinator.core.rows import (
     AttemptRow,
     BeatRow,
+    LoopRow,
     PayloadKey,
     RunRow,
+    ScopeRow,
     SignalRow,
     TaskRow,
     TokenRow,
+    copy_loop,
     copy_token,
 )
 
 # ("run",) ("task", path) ("token", path) ("payload", path, attempt, role) ("attempt", path, n) ("signals", name)
 # ("taken", path): signals that a node took;
+# ("loop", path) ("scope", path) ("running" | "stopped" | "unfinished", map, n): a page of its items from the n-th on,
+# ("results", map): what its items gave;
 # ("beat", path) ("instant", local time, zone): nothing that is stored, but what only the shell knows; and
 # for the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",): failures that count,
 # ("all",): tasks and tokens, ("timers",).
 Key: TypeAlias = tuple[str, ...] | tuple[str, str, int] | tuple[str, str, int, str]
 TimerKey: TypeAlias = tuple[str, str, int]  # (path, kind, attempt)
+
+PAGE = 100  # items of a map that one page has
+PAGES: Mapping[str, frozenset[RunState]] = {
+    "running": frozenset({RunState.RUNNING}),
+    "stopped": frozenset({RunState.CANCELLED}),
+    "unfinished": frozenset({RunState.CANCELLED, RunState.FAILED}),
+}
 
 
 class Missing(Exception):
@@ -51,6 +65,21 @@ class Changes(Struct):
     attempts: list[AttemptRow] = field(default_factory=list)
     dispatches: list[tuple[str, int]] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
+    loops: dict[str, LoopRow] = field(default_factory=dict)
+    scopes: dict[str, ScopeRow] = field(default_factory=dict)
+    dropped: dict[str, tuple[str, ...]] = field(default_factory=dict)  # scopes whose rows go, with their tasks' paths
+
+    def drop(self, scope: str, paths: tuple[str, ...]) -> None:
+        """The rows of a scope go; what was changed in them goes with them."""
+        self.dropped[scope] = paths
+        gone = {scope, *paths}
+        self.scopes.pop(scope, None)
+        for path in paths:
+            self.tasks.pop(path, None)
+            self.tokens.pop(path, None)
+        self.payloads = {key: data for key, data in self.payloads.items() if key[0] not in gone}
+        self.attempts = [left for left in self.attempts if left.path not in gone]
+        self.dispatches = [each for each in self.dispatches if each[0] not in gone]
 
 
 class State(Struct):
@@ -61,6 +90,7 @@ class State(Struct):
         signals: by name, those that nobody has taken, oldest first.
         taken: by path, those that a node has taken, oldest first.
         timers: due times, as far as they were loaded or decided here; None: deleted.
+        results: by map, what its items gave when they were loaded, by their index.
         loaded: whole-run keys that were loaded.
         complete: every row of the run is here; nothing is ever missing (replay, tests).
     """
@@ -77,6 +107,9 @@ class State(Struct):
     beats: dict[str, BeatRow | None] = field(default_factory=dict)
     instants: dict[tuple[str, str], datetime | None] = field(default_factory=dict)
     timers: dict[TimerKey, datetime | None] = field(default_factory=dict)
+    loops: dict[str, LoopRow | None] = field(default_factory=dict)
+    scopes: dict[str, ScopeRow | None] = field(default_factory=dict)
+    results: dict[str, dict[int, bytes]] = field(default_factory=dict)
     loaded: set[Key] = field(default_factory=set)
     complete: bool = False
 
@@ -93,6 +126,10 @@ class State(Struct):
             self.loaded.add(("timers",))
         if changes.timers:
             self.timers.update(changes.timers)
+        if changes.loops or changes.scopes:
+            self.loops.update(changes.loops)
+            self.scopes.update(changes.scopes)
+            self._drop(changes.dropped)
         for signal in changes.signals.values():
             waiting = [kept for kept in self.signals.get(signal.name, []) if kept.seq != signal.seq]
             if signal.taken_by is None:
@@ -102,6 +139,15 @@ class State(Struct):
             if path is not None and (self.complete or path in self.taken):
                 kept = [row for row in self.taken.get(path, []) if row.seq != signal.seq]
                 self.taken[path] = sorted([*kept, signal], key=lambda row: row.seq)
+
+    def _drop(self, dropped: Mapping[str, tuple[str, ...]]) -> None:
+        for scope, paths in dropped.items():
+            self.scopes[scope] = None
+            gone = {scope, *paths}
+            self.tasks.update(dict.fromkeys(paths))
+            self.tokens.update(dict.fromkeys(paths))
+            self.payloads = {key: data for key, data in self.payloads.items() if key[0] not in gone}
+            self.attempts = {key: left for key, left in self.attempts.items() if key[0] not in gone}
 
 
 class Draft:
@@ -116,7 +162,7 @@ class Draft:
         self._absent: set[str] = set()
 
     def assume_absent(self, path: str) -> None:
-        """A task that cannot be there: no need to look for it."""
+        """A task or scope that cannot be there: no need to look for it."""
         self._absent.add(path)
 
     @property
@@ -193,6 +239,91 @@ class Draft:
         missing = [path for path in paths if path not in tasks and path not in self.changes.tasks]
         if missing:
             raise Missing([("task", path) for path in missing])
+
+    def require_scopes(self, paths: Iterable[str]) -> None:
+        """Raise Missing once for all items and iterations that were not looked for."""
+        if self.state.complete:
+            return
+        missing = [path for path in paths if path not in self.state.scopes and path not in self.changes.scopes]
+        if missing:
+            raise Missing([("scope", path) for path in missing])
+
+    def require_bodies(self, graph: Graph, scopes: Iterable[str]) -> None:
+        """Raise Missing once for all that runs in some scopes of one body: tasks, tokens, maps and repeats."""
+        if self.state.complete:
+            return
+        missing: list[Key] = []
+        for scope in scopes:
+            paths = {name: inside(scope, name) for name in graph.plan.nodes}
+            for kind, names, known, changed in (
+                ("task", paths, self.state.tasks, self.changes.tasks),
+                ("token", graph.gathers, self.state.tokens, self.changes.tokens),
+                ("loop", graph.bodies, self.state.loops, self.changes.loops),
+            ):
+                missing += [(kind, paths[n]) for n in names if paths[n] not in known and paths[n] not in changed]
+        if missing:
+            raise Missing(missing)
+
+    def loop(self, path: str) -> LoopRow | None:
+        """How far a map or repeat is, or None when it never began."""
+        found = self.changes.loops.get(path)
+        if found is not None:
+            return found
+        if path in self.state.loops or self.state.complete:
+            return self.state.loops.get(path)
+        raise Missing([("loop", path)])
+
+    def scope(self, path: str) -> ScopeRow | None:
+        """An item or iteration, or None when it never began."""
+        found = self.changes.scopes.get(path)
+        if found is not None:
+            return found
+        if path in self.state.scopes or path in self._absent or self.state.complete:
+            return self.state.scopes.get(path)
+        raise Missing([("scope", path)])
+
+    def items(self, loop: str, page: str, index: int) -> list[ScopeRow]:
+        """Items from the index on that the page is about, in order: at most PAGE."""
+        state = self.state
+        if not state.complete and (page, loop, index) not in state.loaded:
+            raise Missing([(page, loop, index)])
+        rows = {path: row for path, row in state.scopes.items() if row is not None and row.loop == loop}
+        rows.update((path, row) for path, row in self.changes.scopes.items() if row.loop == loop)
+        wanted = (row for row in rows.values() if row.index >= index and row.state in PAGES[page])
+        return sorted(wanted, key=lambda row: row.index)[:PAGE]
+
+    def results(self, loop: LoopRow) -> Document:
+        """What the items of a map gave, as one list in their order; null for those that did not succeed."""
+        stored = self.state.results.get(loop.path)
+        if stored is None and self.state.complete:
+            stored = {}
+        if stored is None:
+            raise Missing([("results", loop.path)])
+        parts = dict(stored)
+        for row in (*self.state.scopes.values(), *self.changes.scopes.values()):
+            if row is not None and row.loop == loop.path:
+                parts[row.index] = b"null" if row.output is None else self.payload(row.output).raw
+        return Document(b"[" + b",".join(parts.get(index, b"null") for index in range(loop.total)) + b"]")
+
+    def write_loop(self, path: str) -> LoopRow:
+        """A row of a map or repeat, to be changed. It must exist."""
+        row = self.changes.loops.get(path)
+        if row is None:
+            found = self.loop(path)
+            if found is None:
+                raise LookupError(path)
+            row = self.changes.loops[path] = copy_loop(found)
+        return row
+
+    def write_scope(self, path: str) -> ScopeRow:
+        """A row of an item or iteration, to be changed. It must exist."""
+        row = self.changes.scopes.get(path)
+        if row is None:
+            found = self.scope(path)
+            if found is None:
+                raise LookupError(path)
+            row = self.changes.scopes[path] = copy(found)
+        return row
 
     def untaken(self, name: str) -> list[SignalRow]:
         """Signals of that name that nobody has taken, oldest first."""

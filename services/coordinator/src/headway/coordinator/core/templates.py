@@ -39,6 +39,18 @@ class UnknownValue(LookupError):
         self.path = path
 
 
+class TooMuch(LookupError):
+    """The value at this path is larger than what may be put together."""
+
+    reason = "PAYLOAD_TOO_LARGE"
+
+    def __init__(self, spelt: str, size: int) -> None:
+        super().__init__(
+            f"{spelt} has {size} bytes of JSON, more than fit together; go over it with another map, item by item, "
+            "or let each item give less"
+        )
+
+
 def render(template: Template, lookup: Lookup, present: Presence | None = None) -> Json:
     """Returns the template's value; where the lookup gave fragments, they are in it, and only orjson can write it.
 
@@ -143,7 +155,7 @@ def spell(path: VariablePath) -> str:
 def _resolve(reference: Reference, lookup: Lookup) -> Json:
     try:
         return cast("Json", lookup(reference.path))  # a fragment stands for JSON
-    except UnknownValue as error:
+    except (UnknownValue, TooMuch) as error:
         raise ExpressionError(spell(reference.path), str(error), reference.place) from None
 
 
@@ -164,6 +176,8 @@ def _bind(
     for path in expression.reads:
         try:
             value = lookup(path)
+        except TooMuch as error:
+            raise ExpressionError(expression.source, str(error), expression.place) from None
         except UnknownValue:
             bindings.setdefault(path[0], {})
             missing.append(path)

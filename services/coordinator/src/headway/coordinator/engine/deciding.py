@@ -380,6 +380,6 @@ class _Batch:
             if run is None or run.is_paused:
                 continue
             for path, attempt in attempts:
-                row = saving.changes.tasks[path]
-                if row.state is TaskState.READY and row.attempt == attempt:
+                row = saving.changes.tasks.get(path)  # a repeat may have dropped it since
+                if row is not None and row.state is TaskState.READY and row.attempt == attempt:
                     saving.dispatches.append((clock.new_uuid(), path, attempt, trace))

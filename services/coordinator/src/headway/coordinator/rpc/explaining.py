@@ -23,6 +23,7 @@ _KINDS: Mapping[ReasonKind, pb.ReasonKind] = {
     ReasonKind.BRANCHES: pb.REASON_KIND_BRANCHES,
     ReasonKind.RETRY: pb.REASON_KIND_RETRY,
     ReasonKind.STOPPING: pb.REASON_KIND_STOPPING,
+    ReasonKind.ITEMS: pb.REASON_KIND_ITEMS,
     ReasonKind.FAILED: pb.REASON_KIND_FAILED,
     ReasonKind.PAUSED: pb.REASON_KIND_PAUSED,
     ReasonKind.CLOSED: pb.REASON_KIND_CLOSED,

@@ -97,9 +97,13 @@ def get_response(view: RunView, graph: Graph) -> pb.GetResponse:
     attempts: dict[str, list[pb.Attempt]] = {}
     for record in view.attempts:
         attempts.setdefault(record["path"], []).append(_attempt(record, room))
+    counts = {record["path"]: _item_counts(record) for record in view.loops}
     return pb.GetResponse(
         run=whole,
-        tasks=[_task(view.run_id, record, graph, attempts.get(record["path"], []), room) for record in view.tasks],
+        tasks=[
+            _task(view.run_id, record, graph, attempts.get(record["path"], []), counts.get(record["path"]), room)
+            for record in view.tasks
+        ],
         stale_reports=[
             pb.StaleReport(
                 path=record["path"],
@@ -128,7 +132,41 @@ class Room:
         return True
 
 
-def _task(run_id: UUID, record: Any, graph: Graph, attempts: list[pb.Attempt], room: Room) -> pb.Task:
+def _item_counts(record: Any) -> pb.ItemCounts:
+    return pb.ItemCounts(
+        total=record["total"],
+        running=record["open"],
+        succeeded=record["succeeded"],
+        failed=record["failed"],
+        cancelled=record["cancelled"],
+    )
+
+
+def items_that_fit(records: Sequence[Any]) -> list[pb.Item]:
+    """The first items, as many as go into one response: at least one."""
+    room = Room(PAGE_BYTES)
+    items: list[pb.Item] = []
+    for record in records:
+        if not room.takes(len(record["output"] or b"") + len(record["error"] or b"")) and items:
+            break
+        error = None if record["error"] is None else orjson.loads(record["error"])
+        items.append(
+            pb.Item(
+                path=record["path"],
+                index=record["index"],
+                state=STATES[record["state"]],
+                error=None if error is None else _run_error(error),
+                created_at=record["created_at"],
+                finished_at=record["finished_at"],
+                output=record["output"] or b"",
+            )
+        )
+    return items
+
+
+def _task(
+    run_id: UUID, record: Any, graph: Graph, attempts: list[pb.Attempt], items: pb.ItemCounts | None, room: Room
+) -> pb.Task:
     node = graph.node(record["path"])
     return pb.Task(
         task_id=task_id(run_id, record["path"]),
@@ -155,6 +193,7 @@ def _task(run_id: UUID, record: Any, graph: Graph, attempts: list[pb.Attempt], r
         waits_for=_waits_for(record, node),
         progress=_progress(record),
         undoes=graph.undoes.get(record["path"], ""),
+        items=items,
     )
 
 

@@ -8,12 +8,15 @@ from uuid import UUID
 from headway.api.runs.v1 import runs_pb2 as pb
 from headway.api.runs.v1 import runs_pb2_grpc
 from headway.coordinator.core.document import EMPTY, NULL, Document
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.paths import inside
 from headway.coordinator.core.payloads import accept
 from headway.coordinator.core.refusals import (
     BatchTooLarge,
     InvalidArgument,
     InvalidKey,
     InvalidSignalName,
+    NodeNotFound,
     Refusal,
     RunNotFound,
 )
@@ -86,16 +89,33 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         """A run with its tasks."""
         namespace = namespace_of(request.namespace)
         run_id = run_id_of(request.run_id, namespace)
-        found = await reading.get_run(self._engine.pool, run_id, namespace)
+        graph, version = await self._graph(run_id, namespace)
+        paths = _paths_in(graph, version, request.scope) if graph.bodies or request.scope else None
+        found = await reading.get_run(self._engine.pool, run_id, namespace, paths)
         if found is None:
             raise RunNotFound(run_id=request.run_id, namespace=namespace)
-        graph = await self._definitions.graph((namespace, found.run["workflow"], found.run["version"]))
         return messages.get_response(found, graph)
 
     @refusing
     async def Explain(self, request: pb.ExplainRequest, context: Any) -> pb.ExplainResponse:
         """Why a run stands where it stands."""
         return await explain_run(request, self._engine)
+
+    @refusing
+    async def ListItems(self, request: pb.ListItemsRequest, context: Any) -> pb.ListItemsResponse:
+        """A page of the items of a map, or of the iterations of a repeat."""
+        namespace = namespace_of(request.namespace)
+        run_id = run_id_of(request.run_id, namespace)
+        graph, version = await self._graph(run_id, namespace)
+        if not (graph.has(request.path) and graph.node(request.path).body is not None):
+            raise NodeNotFound(node=request.path[:200], workflow=graph.plan.workflow, version=str(version))
+        size = page_size(request.page_size, PAGE, LARGEST_PAGE)
+        state = _item_state(request.state)
+        first = max(request.from_index, 0)
+        items = await reading.get_items(self._engine.pool, run_id, request.path, state, first, size + 1)
+        shown = messages.items_that_fit(items[:size])
+        next_index = items[len(shown)]["index"] if len(items) > len(shown) else 0
+        return pb.ListItemsResponse(items=shown, next_index=next_index)
 
     @refusing
     async def List(self, request: pb.ListRequest, context: Any) -> pb.ListResponse:
@@ -266,6 +286,12 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
             raise answer
         return answer
 
+    async def _graph(self, run_id: UUID, namespace: str) -> tuple[Graph, int]:
+        version = await reading.get_version(self._engine.pool, run_id, namespace)
+        if version is None:
+            raise RunNotFound(run_id=run_id_text(run_id), namespace=namespace)
+        return await self._definitions.graph((namespace, *version)), version[1]
+
     async def _known(self, text: str, namespace: str) -> UUID:
         name = namespace_of(namespace)
         run_id = run_id_of(text, name)
@@ -338,6 +364,22 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
         await asyncio.wait_for(event.wait(), seconds)
     except TimeoutError:
         return
+
+
+def _item_state(number: int) -> str:
+    """The name of a state to filter items by; unspecified: none. Raises InvalidArgument."""
+    names = {int(given): name for name, given in messages.STATES.items()}
+    if number and number not in names:
+        raise InvalidArgument(field="state", problem=f"there is no state {number}")
+    return names.get(number, "")
+
+
+def _paths_in(graph: Graph, version: int, scope: str) -> list[str]:
+    """What tasks a scope, or the run itself, can have. Raises NodeNotFound."""
+    try:
+        return [inside(scope, name) for name in graph.body(scope).plan.nodes]
+    except LookupError as error:
+        raise NodeNotFound(node=scope[:200], workflow=graph.plan.workflow, version=str(version)) from error
 
 
 __all__: Sequence[str] = ("RunsService",)

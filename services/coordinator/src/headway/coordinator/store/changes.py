@@ -49,3 +49,7 @@ class Saving(Struct, eq=False):
         mine.signals.update(later.signals)
         mine.attempts.extend(later.attempts)
         mine.labels.update(later.labels)
+        mine.loops.update(later.loops)
+        mine.scopes.update(later.scopes)
+        for scope, paths in later.dropped.items():
+            mine.drop(scope, paths)

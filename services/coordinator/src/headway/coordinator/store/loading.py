@@ -18,13 +18,15 @@ from headway.coordinator.core.rows import (
     NOT_STEERED,
     AttemptRow,
     BeatRow,
+    LoopRow,
     RunRow,
+    ScopeRow,
     SignalRow,
     Steering,
     TaskRow,
     TokenRow,
 )
-from headway.coordinator.core.state import Key, State
+from headway.coordinator.core.state import PAGE, PAGES, Key, State
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
 from headway.coordinator.zones import instant_of
@@ -113,6 +115,27 @@ def _attempt_row(record: asyncpg.Record) -> AttemptRow:
         failure_class=None if record["failure_class"] is None else FailureClass(record["failure_class"]),
         error=None if record["error"] is None else orjson.loads(record["error"]),
     )
+
+
+def _loop_row(record: asyncpg.Record) -> LoopRow:
+    output = None if record["output_path"] is None else (record["output_path"], record["output_attempt"], "output")
+    return LoopRow(
+        **{name: record[name] for name in _LOOP_PLAIN}, output=output, failures=orjson.loads(record["failures"])
+    )
+
+
+def _scope_row(record: asyncpg.Record) -> ScopeRow:
+    output = None if record["output_path"] is None else (record["output_path"], record["output_attempt"], "output")
+    return ScopeRow(
+        **{name: record[name] for name in _SCOPE_PLAIN},
+        state=_RUN_STATES[record["state"]],
+        error=None if record["error"] is None else orjson.loads(record["error"]),
+        output=output,
+    )
+
+
+_LOOP_PLAIN = [name for name in LoopRow.__struct_fields__ if name not in ("output", "failures")]
+_SCOPE_PLAIN = [name for name in ScopeRow.__struct_fields__ if name not in ("state", "error", "output")]
 
 
 class Found(Struct):
@@ -310,6 +333,47 @@ async def _load_attempts(connection: Connection, bucket: int, held: Mapping[UUID
         held[record["run_id"]].state.attempts[row.path, row.attempt] = row
 
 
+async def _load_loops(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    fresh = [(run_id, str(key[1])) for run_id, key in asked if key[1] not in held[run_id].state.loops]
+    if not fresh:
+        return
+    for run_id, path in fresh:
+        held[run_id].state.loops[path] = None
+    arrays = [run_id for run_id, _ in fresh], [path for _, path in fresh]
+    for record in await connection.fetch(SQL["get_loops"], bucket, *arrays):
+        held[record["run_id"]].state.loops[record["path"]] = _loop_row(record)
+
+
+async def _load_scopes(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    fresh = [(run_id, str(key[1])) for run_id, key in asked if key[1] not in held[run_id].state.scopes]
+    if not fresh:
+        return
+    for run_id, path in fresh:
+        held[run_id].state.scopes[path] = None
+    arrays = [run_id for run_id, _ in fresh], [path for _, path in fresh]
+    for record in await connection.fetch(SQL["get_scopes"], bucket, *arrays):
+        held[record["run_id"]].state.scopes[record["path"]] = _scope_row(record)
+
+
+async def _load_page(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    for run_id, key in asked:
+        page, loop, first = key[0], key[1], key[2]
+        state = held[run_id].state
+        records = await connection.fetch(
+            SQL["get_scopes_in_order"], bucket, run_id, loop, first, sorted(PAGES[str(page)]), PAGE
+        )
+        for record in records:
+            if state.scopes.get(record["path"]) is None:
+                state.scopes[record["path"]] = _scope_row(record)
+        state.loaded.add(key)
+
+
+async def _load_results(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    for run_id, key in asked:
+        records = await connection.fetch(SQL["get_results"], bucket, run_id, key[1])
+        held[run_id].state.results[str(key[1])] = {record["index"]: record["data"] for record in records}
+
+
 _LOADERS: Mapping[str, _Loader] = {
     "task": _load_tasks,
     "open": _whole("lock_open_tasks"),
@@ -323,5 +387,9 @@ _LOADERS: Mapping[str, _Loader] = {
     "beat": _load_beats,
     "instant": _load_instants,
     "timers": _load_timers,
+    "loop": _load_loops,
+    "scope": _load_scopes,
+    **dict.fromkeys(PAGES, _load_page),
+    "results": _load_results,
 }
 _ORDER = tuple(_LOADERS)

@@ -24,22 +24,57 @@ class RunView:
     tasks: Sequence[asyncpg.Record]
     attempts: Sequence[asyncpg.Record]
     stale_reports: Sequence[asyncpg.Record]
+    loops: Sequence[asyncpg.Record] = ()
 
 
-async def get_run(pool: Pool, run_id: UUID, namespace: str) -> RunView | None:
-    """A run, or None when there is none in the namespace."""
+async def get_version(pool: Pool, run_id: UUID, namespace: str) -> tuple[str, int] | None:
+    """The workflow and the version of a run, or None when there is none in the namespace."""
+    with translated():
+        async with pool.acquire() as connection:
+            record = await connection.fetchrow(SQL["get_run_version"], bucket_of(run_id), run_id, namespace)
+    return None if record is None else (record["workflow"], record["version"])
+
+
+async def get_run(pool: Pool, run_id: UUID, namespace: str, paths: Sequence[str] | None) -> RunView | None:
+    """A run, or None when there is none in the namespace.
+
+    Args:
+        pool: of connections.
+        run_id: the run.
+        namespace: that it must be in.
+        paths: of the tasks to show; None: all, of a run without maps and repeats.
+    """
     bucket = bucket_of(run_id)
     with translated():
         async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
             run = await connection.fetchrow(SQL["get_run"], bucket, run_id, namespace)
             if run is None:
                 return None
+            stale_reports = await connection.fetch(SQL["get_stale_reports"], bucket, run_id)
+            if paths is None:
+                return RunView(
+                    run_id=run_id,
+                    run=run,
+                    tasks=await connection.fetch(SQL["get_run_tasks"], bucket, run_id, OUTPUT_LIMIT),
+                    attempts=await connection.fetch(SQL["get_run_attempts"], bucket, run_id),
+                    stale_reports=stale_reports,
+                )
             return RunView(
                 run_id=run_id,
                 run=run,
-                tasks=await connection.fetch(SQL["get_run_tasks"], bucket, run_id, OUTPUT_LIMIT),
-                attempts=await connection.fetch(SQL["get_run_attempts"], bucket, run_id),
-                stale_reports=await connection.fetch(SQL["get_stale_reports"], bucket, run_id),
+                tasks=await connection.fetch(SQL["get_named_tasks"], bucket, run_id, paths, OUTPUT_LIMIT),
+                attempts=await connection.fetch(SQL["get_named_attempts"], bucket, run_id, paths),
+                stale_reports=stale_reports,
+                loops=await connection.fetch(SQL["get_run_loops"], bucket, run_id, paths),
+            )
+
+
+async def get_items(pool: Pool, run_id: UUID, loop: str, state: str, from_index: int, limit: int) -> list[Any]:
+    """Items of a map, or iterations of a repeat, from an index on."""
+    with translated():
+        async with pool.acquire() as connection:
+            return await connection.fetch(
+                SQL["get_run_items"], bucket_of(run_id), run_id, loop, from_index, limit, OUTPUT_LIMIT, state
             )
 
 

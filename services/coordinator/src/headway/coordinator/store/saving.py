@@ -11,7 +11,7 @@ import msgspec
 import orjson
 
 from headway.coordinator.core.events import FORMAT
-from headway.coordinator.core.rows import NOT_STEERED, RunRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import NOT_STEERED, LoopRow, RunRow, ScopeRow, TaskRow, TokenRow
 from headway.coordinator.store.changes import Saving
 from headway.coordinator.store.errors import NotApplied
 from headway.coordinator.store.pool import Connection
@@ -52,6 +52,7 @@ async def save(connection: Connection, bucket: int, batch: Iterable[Saving], now
     for statement, rows in _sides(savings):
         await _put(connection, statement, bucket, rows)
     await _save_timers(connection, bucket, savings, rest)
+    await _delete_dropped(connection, bucket, savings)
     return not rest and not any(_has_sides(saving) for saving in savings)
 
 
@@ -74,7 +75,8 @@ async def save_straight(connection: Connection, bucket: int, batch: Iterable[Sav
 def _has_sides(saving: Saving) -> bool:
     """It changes what save_steps does not write."""
     changes = saving.changes
-    return bool(changes.timers or changes.tokens or changes.signals or changes.labels or saving.requests)
+    beside = changes.timers or changes.tokens or changes.signals or changes.labels or changes.loops or changes.scopes
+    return bool(beside or saving.requests)
 
 
 async def _save_rest(connection: Connection, bucket: int, savings: Sequence[Saving], now: datetime) -> None:
@@ -239,6 +241,8 @@ def _sides(savings: Sequence[Saving]) -> Iterable[tuple[str, Rows]]:
         (s.held.run_id, name, value, s.changes.run.namespace, s.changes.run.created_at)
         for s in savings if s.changes.run is not None for name, value in s.changes.labels.items()
     ]  # fmt: skip
+    yield "put_loops", [(s.held.run_id, *_loop(row)) for s in savings for row in s.changes.loops.values()]
+    yield "put_scopes", [(s.held.run_id, *_scope(row)) for s in savings for row in s.changes.scopes.values()]
     yield "insert_requests", [(s.held.run_id, request_id, answer) for s in savings for request_id, answer in s.requests]
 
 
@@ -246,6 +250,35 @@ def _token(row: TokenRow) -> tuple[Any, ...]:
     bits = (row.live, row.dead, row.failed, row.always)
     packed = [value.to_bytes((value.bit_length() + 7) // 8, "little") for value in bits]
     return (row.path, *packed, orjson.dumps(row.names))
+
+
+def _loop(row: LoopRow) -> tuple[Any, ...]:
+    path, attempt, _ = row.output or (None, None, None)
+    return (
+        row.path, row.attempt, row.total, row.source, row.started, row.open, row.succeeded, row.failed, row.cancelled,
+        row.output_bytes, path, attempt, orjson.dumps(row.failures), row.stop, row.closing, row.cursor, row.redo_from,
+        row.redo_failed,
+    )  # fmt: skip
+
+
+def _scope(row: ScopeRow) -> tuple[Any, ...]:
+    path, attempt, _ = row.output or (None, None, None)
+    return (
+        row.path, row.loop, row.index, row.created_at, row.state, row.attempt, row.failing, row.stopped, row.open_tasks,
+        row.succeeded_tasks, row.unhandled_tasks, _json(row.error), path, attempt, row.output_bytes, row.finished_at,
+    )  # fmt: skip
+
+
+async def _delete_dropped(connection: Connection, bucket: int, savings: Iterable[Saving]) -> None:
+    """Iterations that their repeats do not keep; they may have been written by this very batch."""
+    dropped = [(s.held.run_id, scope, paths) for s in savings for scope, paths in s.changes.dropped.items()]
+    if not dropped:
+        return
+    await connection.executemany(SQL["delete_scope"], [(bucket, run_id, scope) for run_id, scope, _ in dropped])
+    for statement in ("delete_scope_tasks", "delete_scope_tokens", "delete_scope_attempts", "delete_scope_beats"):
+        await connection.executemany(SQL[statement], [(bucket, run_id, paths) for run_id, _, paths in dropped])
+    whole = [(bucket, run_id, (scope, *paths)) for run_id, scope, paths in dropped]
+    await connection.executemany(SQL["delete_scope_outputs"], whole)
 
 
 async def _save_timers(connection: Connection, bucket: int, savings: Sequence[Saving], rest: Sequence[Saving]) -> None:

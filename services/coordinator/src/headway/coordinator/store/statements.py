@@ -13,6 +13,7 @@ _TEXTS = load_statements(
     "lists.sql",
     "deleting.sql",
     "tasks.sql",
+    "loops.sql",
     "leases.sql",
     "beats.sql",
     "outbox.sql",

@@ -23,6 +23,7 @@ TIMERS: Mapping[str, str] = {
     "total_timeout": "total time-out",
     "run_deadline": "deadline",
     "cancel_grace": "end of the grace",
+    "go_on": "next round",
 }
 
 
@@ -122,6 +123,10 @@ _ACTIONS: Mapping[type, Callable[[Any], str]] = {
     do.CountFailure: lambda action: f"the failure of {action.path} counts after all",
     do.ExcuseFailure: lambda action: f"the failure of {action.path} is tolerated again",
     do.TakeSignal: lambda action: f"{action.path} takes the signal {action.name}",
+    do.StopLoop: lambda action: f"{action.path} begins nothing more: {action.cause}",
+    do.OpenScope: lambda action: f"{action.path} begins",
+    do.CloseScope: lambda action: f"{action.path} {'is' if action.state == 'cancelled' else 'has'} {action.state}",
+    do.DropScope: lambda action: f"the rows of {action.path} are dropped",
 }
 _UNTOLD = frozenset(
     {
@@ -136,5 +141,8 @@ _UNTOLD = frozenset(
         do.SetToken,
         do.EraseTokens,
         do.BufferSignal,
+        do.OpenLoop,
+        do.MoveCursor,
+        do.FailScope,
     }
 )

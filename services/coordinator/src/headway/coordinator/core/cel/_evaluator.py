@@ -25,6 +25,10 @@ VARIABLES: Mapping[str, str] = {
     "run": "map",
     "error": "map",
     "payload": "dyn",
+    "item": "dyn",
+    "index": "dyn",
+    "last": "dyn",
+    "loops": "map",
 }
 EVERY_VARIABLE = frozenset(VARIABLES)
 FILTER_VARIABLES = EVERY_VARIABLE  # of conditions on a signal

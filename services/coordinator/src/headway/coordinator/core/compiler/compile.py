@@ -10,14 +10,14 @@ from headway.coordinator.core.compiler.edges import EdgeDraft, add_case_edges, r
 from headway.coordinator.core.compiler.faults import Code, Fault, Faults, nearest
 from headway.coordinator.core.compiler.fields import Defaults, Entries, Reading, check_name
 from headway.coordinator.core.compiler.graph import Shape
-from headway.coordinator.core.compiler.nodes import NodeDraft, read_nodes, read_queue, read_schema
+from headway.coordinator.core.compiler.nodes import BodyDraft, NodeDraft, read_nodes, read_queue, read_schema
 from headway.coordinator.core.compiler.policies import read_retry, read_timeouts
 from headway.coordinator.core.compiler.reachability import check_reachability
 from headway.coordinator.core.compiler.schema import check_schema
-from headway.coordinator.core.compiler.scope import ScopeCheck
-from headway.coordinator.core.compiler.template_parser import Site, TemplateParser
+from headway.coordinator.core.compiler.scope import Around, ScopeCheck
+from headway.coordinator.core.compiler.template_parser import TemplateParser
 from headway.coordinator.core.compiler.types import check_types
-from headway.coordinator.core.compiler.yaml_tree import Source, YamlMap, load_yaml
+from headway.coordinator.core.compiler.yaml_tree import Source, YamlList, YamlMap, load_yaml
 from headway.coordinator.core.plan import Edge, EdgeKind, Json, Literal, Node, NodeType, OnFailure, Plan
 from headway.coordinator.core.schemas import misfits
 
@@ -73,20 +73,9 @@ def _compile(reading: Reading, tree: YamlMap) -> Plan:
     reading = replace(reading, defaults=_read_defaults(reading, entries))
     labels, retention = read_labels(reading, entries), read_retention(reading, entries)
     drafts = _read_all_nodes(reading, entries)
-    before = reading.faults.count(_OF_THE_GRAPH)
-    written, refused = read_edges(reading, entries.list("edges"), drafts)
-    edge_drafts, nodes = add_case_edges(reading, written, drafts)
-    is_whole = reading.faults.count(_OF_THE_GRAPH) == before and all(draft.is_whole for draft in drafts.values())
-    shape = Shape(tuple(nodes), tuple(draft.edge for draft in edge_drafts))
-    undone_by = check_compensation(reading, drafts, edge_drafts)
-    _check_graph(reading, drafts, nodes, edge_drafts, shape, frozenset(undone_by.values()))
-    is_whole = is_whole and not shape.back_edges
-    checked = Shape(tuple(nodes), (*shape.edges, *edges_for_checking(undone_by, len(shape.edges))))
-    checks_wait = _check_expressions(reading, drafts, nodes, edge_drafts, checked, refused, is_whole=is_whole)
-    plan = Plan(
-        workflow=workflow,
-        nodes=nodes,
-        edges=_with_reach(shape),
+    graph, checks_wait = _compile_graph(reading, workflow, drafts, entries.list("edges"), None)
+    plan = replace(
+        graph,
         input_schema=read_schema(reading, entries, "input_schema"),
         output_schema=read_schema(reading, entries, "output_schema"),
         variables=_read_variables(reading, entries, drafts),
@@ -94,14 +83,80 @@ def _compile(reading: Reading, tree: YamlMap) -> Plan:
         on_failure=OnFailure(entries.word("on_failure") or OnFailure.STOP),
         labels=labels,
         retention_ms=retention,
-        outgoing=shape.outgoing,
-        incoming=shape.incoming,
     )
     if not reading.faults.fatal():
         _check_run_output(reading, entries, drafts, plan)
     if _check_plan(reading, tree, drafts, plan) or checks_wait:
         reading.faults.say_that_checks_wait()
     return plan
+
+
+def _compile_graph(
+    reading: Reading, workflow: str, drafts: dict[str, NodeDraft], edges: YamlList | None, around: Around | None
+) -> tuple[Plan, bool]:
+    """Compiles the workflow's own graph, or that of a body, and the bodies in it.
+
+    Returns:
+        The graph, and whether something was left unchecked.
+    """
+    before = reading.faults.count(_OF_THE_GRAPH)
+    written, refused = read_edges(reading, edges, drafts)
+    edge_drafts, nodes = add_case_edges(reading, written, drafts)
+    is_whole = reading.faults.count(_OF_THE_GRAPH) == before and all(draft.is_whole for draft in drafts.values())
+    shape = Shape(tuple(nodes), tuple(draft.edge for draft in edge_drafts))
+    undone_by = check_compensation(reading, drafts, edge_drafts)
+    _check_graph(reading, drafts, nodes, edge_drafts, shape, frozenset(undone_by.values()))
+    is_whole = is_whole and not shape.back_edges
+    if around is not None:
+        _refuse_compensation(reading, drafts)
+    checked = Shape(tuple(nodes), (*shape.edges, *edges_for_checking(undone_by, len(shape.edges))))
+    scope = ScopeCheck(reading.faults, nodes, checked if is_whole else None, around, _names_inside(drafts))
+    scope.check_refused(refused)
+    for edge_draft in edge_drafts:
+        scope.check_edge(edge_draft)
+    checks_wait = False
+    for name, draft in drafts.items():
+        scope.check_node(draft)
+        if draft.body is not None and draft.body.nodes:
+            _refuse_names_of_outer_nodes(reading, draft.body, scope)
+            inner = Around(scope=scope, loop=draft)
+            body, waits = _compile_graph(reading, workflow, draft.body.nodes, draft.body.edges, inner)
+            nodes[name] = replace(nodes[name], body=body)
+            checks_wait = checks_wait or waits
+    scope.check_order_of_sets(drafts)
+    if around is not None and around.loop.body is not None:
+        scope.check_ends(around.loop.body)
+    plan = Plan(
+        workflow=workflow, nodes=nodes, edges=_with_reach(shape), outgoing=shape.outgoing, incoming=shape.incoming
+    )
+    return plan, checks_wait or scope.has_left_out
+
+
+def _refuse_compensation(reading: Reading, drafts: dict[str, NodeDraft]) -> None:
+    for draft in drafts.values():
+        if draft.node.compensate is not None:
+            message = "nodes in the body of a map or repeat cannot be undone"
+            remedy = "let another map go over the results of this one"
+            reading.faults.add(draft.places["compensate"], Code.NOT_IN_A_BODY, message, remedy)
+
+
+def _names_inside(drafts: dict[str, NodeDraft]) -> dict[str, str]:
+    """The nodes in bodies, at any depth, each with the map or repeat of this graph that it is in."""
+    inside: dict[str, str] = {}
+    for loop, draft in drafts.items():
+        pending = [draft.body] if draft.body is not None else []
+        for body in pending:
+            inside |= dict.fromkeys(body.nodes, loop)
+            pending += [inner.body for inner in body.nodes.values() if inner.body is not None]
+    return inside
+
+
+def _refuse_names_of_outer_nodes(reading: Reading, body: BodyDraft, scope: ScopeCheck) -> None:
+    """`nodes.x` must mean one node, whoever reads it."""
+    for name, draft in body.nodes.items():
+        if not body.single and scope.knows(name):
+            message = f"{name} is the name of a node outside, too"
+            reading.faults.add(draft.place, Code.NOT_IN_A_BODY, message, "choose another")
 
 
 def _read_defaults(reading: Reading, entries: Entries) -> Defaults:
@@ -168,31 +223,6 @@ def _check_graph(
     _warn_of_isolated(reading, drafts, shape, undoing)
     if shape.back_edges:
         _name_cycles(reading, edge_drafts, shape)
-
-
-def _check_expressions(
-    reading: Reading,
-    drafts: dict[str, NodeDraft],
-    nodes: dict[str, Node],
-    edge_drafts: list[EdgeDraft],
-    shape: Shape,
-    refused: list[Site],
-    *,
-    is_whole: bool,
-) -> bool:
-    """Checks what expressions name; what depends on the order of the nodes only if the graph is as it was meant.
-
-    Returns:
-        Whether something was left unchecked.
-    """
-    scope = ScopeCheck(reading.faults, nodes, shape if is_whole else None)
-    scope.check_refused(refused)
-    for draft in drafts.values():
-        scope.check_node(draft)
-    for edge_draft in edge_drafts:
-        scope.check_edge(edge_draft)
-    scope.check_order_of_sets(drafts)
-    return scope.has_left_out
 
 
 def _check_run_output(reading: Reading, entries: Entries, drafts: dict[str, NodeDraft], plan: Plan) -> None:

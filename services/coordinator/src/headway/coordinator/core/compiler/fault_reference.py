@@ -45,5 +45,9 @@ MEANINGS: Mapping[Code, str] = {
     Code.MAY_BE_MISSING: "A value that is not there on every way here, read without `has(…)`.",
     Code.NO_ERROR_HERE: "`error` where no failure edge leads.",
     Code.UNKNOWN_VARIABLE: "A variable that no node before sets.",
+    Code.NOT_IN_A_BODY: "Something in the body of a map or repeat that cannot stand there.",
+    Code.INSIDE_A_BODY: "A reference from outside to a node in the body of a map or repeat.",
+    Code.NO_LOOP_HERE: "`item`, `index`, `last` or `loops` where no such map or repeat is around.",
+    Code.TOO_DEEP: "Maps and repeats too deep in one another.",
     Code.CHECKS_WAIT: "Not a fault: what could not be checked until the faults before it are mended.",
 }

@@ -58,6 +58,10 @@ class Code(StrEnum):
     MAY_BE_MISSING = "may_be_missing"
     NO_ERROR_HERE = "no_error_here"
     UNKNOWN_VARIABLE = "unknown_variable"
+    NOT_IN_A_BODY = "not_in_a_body"
+    INSIDE_A_BODY = "inside_a_body"
+    NO_LOOP_HERE = "no_loop_here"
+    TOO_DEEP = "too_deep"
     CHECKS_WAIT = "checks_wait"
 
 

@@ -52,6 +52,8 @@ def _definitions() -> dict[str, Json]:
         "defaults": _object(language.DEFAULTS),
         "rule": _object(language.RETRY_RULE),
         "retention": _object(language.RETENTION),
+        "body": _object(language.BODY),
+        "tolerated": _object(language.TOLERATE),
     }
 
 
@@ -157,5 +159,9 @@ _BY_KIND: Mapping[StrEnum, Callable[[Field], dict[str, Json]]] = {
     ),
     Kind.RULES: _always({"type": "array", "minItems": 1, "items": {"$ref": "#/definitions/rule"}}),
     Kind.RETENTION: _always({"oneOf": [{"$ref": "#/definitions/duration"}, {"$ref": "#/definitions/retention"}]}),
+    Kind.BODY: _always({"anyOf": [{"$ref": "#/definitions/node"}, {"$ref": "#/definitions/body"}]}),
+    Kind.TOLERATE: lambda field: {
+        "anyOf": [{"type": "integer", **_bounds(field)}, {"$ref": "#/definitions/tolerated"}]
+    },
     Kind.NEED: lambda field: {"anyOf": [{"enum": ["all", "any"]}, {"type": "integer", **_bounds(field)}]},
 }

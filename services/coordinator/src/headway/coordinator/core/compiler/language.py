@@ -14,11 +14,16 @@ NAME_PATTERN = r"[a-z][a-z0-9_]*"
 MAX_NAME = 63
 RESERVED_NAMES = frozenset({"none", "true", "false", "null", "in"})
 MAX_NODES = 2_000
+MAX_NESTING = 5
+MAX_CONCURRENCY = 10_000
+MAX_ITERATIONS = 1_000_000
+ONLY_NODE = "step"
 MIN_LEASE_MS, MAX_LEASE_MS = 1_000, 3_600_000
 MAX_DURATION_MS = 3_650 * 86_400_000
 MIN_RETENTION_MS = 60_000
 RUN_FIELDS = ("id", "workflow", "namespace", "version", "epoch")
 NODE_FIELDS_IN_EXPRESSIONS = ("output", "state")
+LOOP_FIELDS_IN_EXPRESSIONS = ("output", "state", "counts")
 OWN_HANDLERS = "headway."
 
 _RETRY = RetryPolicy()
@@ -54,6 +59,8 @@ class Kind(StrEnum):
     RULES = "list of retry rules"
     NEED = "all, any or a number"
     RETENTION = "duration or durations by state"
+    BODY = "node, or nodes and edges"
+    TOLERATE = "number, or count or percent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +312,16 @@ DEFAULTS = (
     ),
 )
 
+BODY = (
+    Field(name="nodes", kind=Kind.NODES, doc="The steps.", required=True),
+    Field(name="edges", kind=Kind.EDGES, doc="What follows what.", default="none"),
+)
+
+TOLERATE = (
+    Field(name="count", kind=Kind.INTEGER, doc="So many items may fail.", default="0"),
+    Field(name="percent", kind=Kind.NUMBER, doc="So many of a hundred items may fail.", default="0", most=100),
+)
+
 _TYPE = Field(name="type", kind=Kind.WORD, words=tuple(NodeType), doc="What the node does.", required=True)
 
 
@@ -524,6 +541,115 @@ NODES: Mapping[NodeType, NodeKind] = {
             _duration("timeout", "How long to wait; then it fails with class `timeout`.", default="for ever"),
         ),
     ),
+    NodeType.MAP: NodeKind(
+        doc=(
+            "Does its body for each item of a list, several at once. In the body, `item` is the item and `index` its\n"
+            "place, from 0; those of a map further out are `loops.name.item` and `loops.name.index`. The output is\n"
+            "the list of the items' results in their order, null for those that failed; `nodes.name.counts` has\n"
+            "`total`, `succeeded`, `failed` and `cancelled`.\n\n"
+            "The list is evaluated once. A map's entries are gone through as `{key, value}`. Results stay rows of\n"
+            "their own: another map goes `over` them however large they are together; where they are put together,\n"
+            "they must fit into one payload. An item ends as a run does: failures that are handled in the body do not\n"
+            "count, and the first that is not handled stops the item. When more items fail than `tolerate` says, the\n"
+            "map fails, and what has not started in others is cancelled. A retry of the run does failed items again,\n"
+            "not others; `--from resize[12].crop` does one node of one item again."
+        ),
+        example=(
+            'resize: {type: map, over: "${input.images}", max_concurrency: 20, tolerate: {percent: 5},\n'
+            '         body: {type: call, handler: images.resize, input: {url: "${item.url}"}}}'
+        ),
+        fields=(
+            _TYPE,
+            Field(name="over", kind=Kind.TEMPLATE, doc="The list, or a map.", required=True),
+            Field(
+                name="body",
+                kind=Kind.BODY,
+                doc=(
+                    "What is done for each: one node, called `step`, or `nodes` and `edges`. No `set`, `finish`, "
+                    "`wait_for_event` or `compensate` in it."
+                ),
+                required=True,
+            ),
+            Field(
+                name="output",
+                kind=Kind.TEMPLATE,
+                doc="What an item gives, seen from the end of its body.",
+                default="the output of the only node that nothing follows, if it succeeded",
+            ),
+            Field(
+                name="max_concurrency",
+                kind=Kind.INTEGER,
+                doc="So many items are under way at once.",
+                default="100",
+                least=1,
+                most=MAX_CONCURRENCY,
+            ),
+            Field(
+                name="tolerate",
+                kind=Kind.TOLERATE,
+                doc="How many items may fail without the map failing.",
+                default="none",
+            ),
+            Field(name="optional", kind=Kind.BOOLEAN, doc="Its failure does not make the run fail.", default="false"),
+        ),
+    ),
+    NodeType.REPEAT: NodeKind(
+        doc=(
+            "Does its body again and again. `last` is the result of the latest iteration that is over, null before\n"
+            "the first, and `index` the iteration's number, from 0; those of a repeat further out are\n"
+            "`loops.name.last` and `loops.name.index`. The output is the last iteration's result;\n"
+            "`nodes.name.counts` counts iterations.\n\n"
+            "An iteration that fails makes the repeat fail; a retry of the run then goes on with that iteration. When\n"
+            "`max_iterations` did not do, it fails with the type `IterationsExhausted`."
+        ),
+        example=(
+            'poll: {type: repeat, until: "last.body.done", max_iterations: 100, delay: 10s,\n'
+            '       body: {type: http, request: {url: "https://jobs.example.com/7"}}}'
+        ),
+        fields=(
+            _TYPE,
+            Field(
+                name="body",
+                kind=Kind.BODY,
+                doc=(
+                    "What is done: one node, called `step`, or `nodes` and `edges`. No `set`, `finish`, "
+                    "`wait_for_event` or `compensate` in it."
+                ),
+                required=True,
+            ),
+            Field(name="until", kind=Kind.CONDITION, doc="Asked after each iteration: it ends when this holds."),
+            Field(
+                name="while",
+                kind=Kind.CONDITION,
+                doc="Asked before each iteration, the first included: it ends when this does not hold.",
+            ),
+            Field(
+                name="max_iterations",
+                kind=Kind.INTEGER,
+                doc="More are a failure.",
+                required=True,
+                least=1,
+                most=MAX_ITERATIONS,
+            ),
+            _duration("delay", "The pause between two iterations.", default="none"),
+            Field(
+                name="output",
+                kind=Kind.TEMPLATE,
+                doc="What an iteration gives, seen from the end of its body.",
+                default="the output of the only node that nothing follows, if it succeeded",
+            ),
+            Field(
+                name="keep_last",
+                kind=Kind.INTEGER,
+                doc="So many finished iterations keep their rows; the history keeps all. Not around a map or repeat.",
+                default="all",
+                least=1,
+                most=MAX_ITERATIONS,
+            ),
+            Field(name="optional", kind=Kind.BOOLEAN, doc="Its failure does not make the run fail.", default="false"),
+        ),
+    ),
 }
 
+NOT_IN_BODIES = frozenset({NodeType.SET, NodeType.FINISH, NodeType.WAIT_FOR_EVENT})
 CAN_FAIL_LATE = frozenset({NodeType.CALL, NodeType.HTTP, NodeType.PYTHON, NodeType.WAIT_FOR_EVENT})  # can time out

@@ -210,6 +210,40 @@ edges:
   - {from: approve, to: escalate, on: timeout}
 """,
     ),
+    NodeType.MAP: Page(
+        output="The list of the items' results in their order; null for those that failed.",
+        endings=(
+            Ending(failure_class="exec_failed", type="ItemsFailed", when="more items fail than `tolerate` says"),
+            Ending(failure_class="exec_failed", type="NotAList", when="`over` gives neither a list nor a map"),
+        ),
+        example="""\
+workflow: thumbnails
+nodes:
+  resize:
+    type: map
+    over: [cat.png, dog.png]
+    tolerate: {percent: 50}
+    body: {type: call, handler: images.resize, input: {file: "${item}", number: "${index}"}}
+  publish: {type: call, handler: images.publish, input: "${nodes.resize.output}"}
+edges:
+  - [resize, publish]
+""",
+    ),
+    NodeType.REPEAT: Page(
+        output="The last iteration's result; null when there was none.",
+        endings=(Ending(failure_class="exec_failed", type="IterationsExhausted", when="`max_iterations` did not do"),),
+        more="An iteration that fails gives its class and type to the repeat.",
+        example="""\
+workflow: poll_a_job
+nodes:
+  poll:
+    type: repeat
+    until: last.status == 200
+    max_iterations: 100
+    delay: 10s
+    body: {type: call, handler: jobs.ask, input: {try: "${index}"}}
+""",
+    ),
 }
 
 

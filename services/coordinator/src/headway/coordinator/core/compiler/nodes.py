@@ -15,6 +15,7 @@ from headway.coordinator.core.compiler.template_parser import Located, Site, obj
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
 from headway.coordinator.core.instants import split_zone
 from headway.coordinator.core.plan import (
+    LOOP_NODES,
     Expression,
     Json,
     Literal,
@@ -30,7 +31,7 @@ _QUEUE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 _EVENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,254}")
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[-+]\d\d:\d\d)")
 _NONE = "none"
-_WITHOUT_TEMPLATES = ("type", "code", "cases")
+_WITHOUT_TEMPLATES = ("type", "code", "cases", "body")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +70,29 @@ class NodeDraft:
     cases: tuple[CaseDraft, ...] = ()
     default: Target | None = None
     is_whole: bool = True
+    body: "BodyDraft | None" = None
 
 
-def read_nodes(reading: Reading, tree: YamlMap) -> dict[str, NodeDraft]:
-    """Returns the nodes by id, in written order; each as complete as its faults allow."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyDraft:
+    """The body of a map or repeat, as it stands.
+
+    Attributes:
+        nodes, edges: as a workflow has them.
+        single: it is one node.
+        result: the expressions in `output` and `until`, evaluated where the body ends.
+        repeats: the expressions in `while`, evaluated before it begins.
+    """
+
+    nodes: "dict[str, NodeDraft]"
+    edges: YamlList | None
+    single: bool
+    result: tuple[Site, ...]
+    repeats: tuple[Site, ...]
+
+
+def read_nodes(reading: Reading, tree: YamlMap, depth: int = 0) -> dict[str, NodeDraft]:
+    """Returns the nodes by id, in written order; each as complete as its faults allow. depth: of bodies around."""
     if not tree.entries:
         reading.faults.add(tree.place, Code.NO_NODES, "a workflow has at least one node", "add one under nodes:")
     if len(tree.entries) > language.MAX_NODES:
@@ -83,11 +103,11 @@ def read_nodes(reading: Reading, tree: YamlMap) -> dict[str, NodeDraft]:
     for name, value in tree.entries.items():
         place = tree.keys[name]
         check_name(reading, name, place, "a node")
-        drafts[name] = _read_node(reading, name, place, value)
+        drafts[name] = _read_node(reading, name, place, value, depth)
     return drafts
 
 
-def _read_node(reading: Reading, name: str, place: Place, tree: Yaml) -> NodeDraft:
+def _read_node(reading: Reading, name: str, place: Place, tree: Yaml, depth: int) -> NodeDraft:
     bare = NodeDraft(node=Node(id=name, type=NodeType.CALL), place=place, is_whole=False)
     if not isinstance(tree, YamlMap):
         remedy = f"write {name}: {{type: call, …}}"
@@ -98,10 +118,22 @@ def _read_node(reading: Reading, name: str, place: Place, tree: Yaml) -> NodeDra
     node_type = _read_type(reading, name, place, tree)
     if node_type is None:
         return replace(bare, sites=_read_templates(reading, tree))
+    if depth and node_type in language.NOT_IN_BODIES:
+        message = f"{node_type.value} cannot stand in the body of a map or repeat"
+        remedy = "put it behind the map or repeat; a body gives its result by output"
+        reading.faults.add(tree.entries["type"].place, Code.NOT_IN_A_BODY, message, remedy)
+    if node_type in LOOP_NODES and depth == language.MAX_NESTING:
+        message = f"maps and repeats lie {depth + 1} deep in one another; at most {language.MAX_NESTING} may"
+        reading.faults.add(place, Code.TOO_DEEP, message, "let an inner one follow an outer one")
+        return bare
     fields = language.NODES[node_type].fields
     entries = Entries(reading, tree, fields, f"a {node_type.value} node", place)
     reading.templates.take_sites()
-    draft = _READERS[node_type](reading, entries, replace(bare, node=Node(id=name, type=node_type), is_whole=True))
+    bare = replace(bare, node=Node(id=name, type=node_type), is_whole=True)
+    if node_type in LOOP_NODES:
+        draft = _read_loop(reading, entries, bare, depth)
+    else:
+        draft = _READERS[node_type](reading, entries, bare)
     places = {key: value.place for key, value in tree.entries.items()}
     return replace(draft, places=places, sites=reading.templates.take_sites())
 
@@ -322,6 +354,77 @@ def _read_wait_for_event(reading: Reading, entries: Entries, draft: NodeDraft) -
         timeouts=TimeOuts(total_ms=entries.duration("timeout")),
     )
     return replace(draft, node=node)
+
+
+# Maps and repeats
+
+
+def _read_loop(reading: Reading, entries: Entries, draft: NodeDraft, depth: int) -> NodeDraft:
+    templates = reading.templates
+    nodes, edges, single = _read_body(reading, entries, depth)
+    templates.take_sites()
+    output, ends_when = entries.template("output"), None
+    node = replace(draft.node, output=output, optional=entries.boolean("optional") or False)
+    repeats: tuple[Site, ...] = ()
+    if node.type is NodeType.MAP:
+        result = templates.take_sites()
+        node = _read_map(reading, entries, node)
+    else:
+        ends_when = entries.condition("until")
+        result = templates.take_sites()
+        again_while = entries.condition("while")
+        repeats = templates.take_sites()
+        node = _read_repeat(reading, entries, replace(node, ends_when=ends_when, again_while=again_while))
+    if "keep_last" in entries and any(inner.body is not None for inner in nodes.values()):
+        message = "keep_last cannot stand where a map or repeat is in the body"
+        reading.faults.add(entries.place_of("keep_last"), Code.CONTRADICTION, message, "move it to the inner repeat")
+    body = BodyDraft(nodes=nodes, edges=edges, single=single, result=result, repeats=repeats)
+    return replace(draft, node=node, body=body, is_whole=bool(nodes) or draft.is_whole)
+
+
+def _read_body(reading: Reading, entries: Entries, depth: int) -> tuple[dict[str, NodeDraft], YamlList | None, bool]:
+    tree = entries.map("body")
+    if tree is None:
+        return {}, None, False
+    if "type" in tree.entries:
+        return {language.ONLY_NODE: _read_node(reading, language.ONLY_NODE, tree.place, tree, depth + 1)}, None, True
+    inner = Entries(reading, tree, language.BODY, "a body")
+    nodes = inner.map("nodes")
+    return read_nodes(reading, nodes, depth + 1) if nodes is not None else {}, inner.list("edges"), False
+
+
+def _read_map(reading: Reading, entries: Entries, node: Node) -> Node:
+    most = entries.integer("max_concurrency")
+    tree = entries.tree("tolerate")
+    count: int | None = None
+    percent: float | None = None
+    if isinstance(tree, YamlMap):
+        inner = Entries(reading, tree, language.TOLERATE, "what is tolerated")
+        count, percent = inner.integer("count"), inner.number("percent")
+        if len(tree.entries) > 1:
+            message = "tolerate has both count and percent"
+            reading.faults.add(tree.place, Code.CONTRADICTION, message, "keep one of the two")
+    elif tree is not None:
+        count = entries.integer("tolerate")
+    return replace(
+        node,
+        over=entries.template("over"),
+        max_concurrency=node.max_concurrency if most is None else most,
+        tolerate=count or 0,
+        tolerate_percent=percent or 0,
+    )
+
+
+def _read_repeat(reading: Reading, entries: Entries, node: Node) -> Node:
+    if "until" not in entries and "while" not in entries:
+        message = f"the repeat {node.id} needs until or while"
+        reading.faults.add(entries.place, Code.MISSING_KEY, message, "add until: a condition that ends it")
+    return replace(
+        node,
+        max_iterations=entries.integer("max_iterations") or 1,
+        wait_ms=entries.duration("delay"),
+        keep_last=entries.integer("keep_last"),
+    )
 
 
 _READERS: Mapping[NodeType, Callable[[Reading, Entries, NodeDraft], NodeDraft]] = {

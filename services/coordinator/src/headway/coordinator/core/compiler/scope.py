@@ -1,6 +1,6 @@
 """Checks what expressions name: is it there, where they stand, when they are evaluated?"""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,13 +9,19 @@ from headway.coordinator.core.compiler.certainty import Certainty
 from headway.coordinator.core.compiler.edges import EdgeDraft
 from headway.coordinator.core.compiler.faults import Code, Faults, nearest
 from headway.coordinator.core.compiler.graph import Shape
-from headway.coordinator.core.compiler.nodes import NodeDraft
+from headway.coordinator.core.compiler.nodes import BodyDraft, NodeDraft
 from headway.coordinator.core.compiler.template_parser import Mention, Site
-from headway.coordinator.core.plan import EdgeKind, Node, VariablePath
+from headway.coordinator.core.plan import LOOP_NODES, Edge, EdgeKind, Node, NodeType, VariablePath
 from headway.coordinator.core.templates import spell
 
 _ERROR_EDGES = (EdgeKind.FAILURE, EdgeKind.TIMEOUT, EdgeKind.ALWAYS)
 _HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)
+_END = ""  # stands for the end of a body
+_GIVEN_BY: Mapping[str, tuple[NodeType, ...]] = {
+    "item": (NodeType.MAP,),
+    "index": (NodeType.MAP, NodeType.REPEAT),
+    "last": (NodeType.REPEAT,),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +29,7 @@ class Viewpoint:
     """Where an expression is evaluated.
 
     Attributes:
+        sees: of the graph's nodes, those before its own; all, at the end of a body; or none, before it begins.
         node: the node that it belongs to, or whose edge it is on.
         sees_itself: it is evaluated when the node is done: on an edge.
         has_succeeded: whether a node has surely succeeded by then.
@@ -33,6 +40,15 @@ class Viewpoint:
     sees_itself: bool
     has_succeeded: Callable[[str], bool]
     error: str
+    sees: str = "before"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What lies around a body: the graph that its map or repeat is in, and that node."""
+
+    scope: "ScopeCheck"
+    loop: NodeDraft
 
 
 class _Check(Protocol):
@@ -46,13 +62,22 @@ class ScopeCheck:
         has_left_out: something was not checked, since what runs before what is not known.
     """
 
-    def __init__(self, faults: Faults, nodes: Mapping[str, Node], shape: Shape | None) -> None:
+    def __init__(
+        self,
+        faults: Faults,
+        nodes: Mapping[str, Node],
+        shape: Shape | None,
+        around: Around | None,
+        inside: Mapping[str, str],
+    ) -> None:
         """Prepares.
 
         Args:
             faults: where faults go.
             nodes: of the workflow.
             shape: its graph, without cycles; None: it is not known, and only names are checked.
+            around: what lies around it; None: it is the workflow's own graph.
+            inside: nodes in bodies, each with the map or repeat that it is in.
         """
         self.has_left_out = False
         self._faults = faults
@@ -64,30 +89,65 @@ class ScopeCheck:
             "vars": self._check_vars,
             "run": self._check_run,
             "error": self._check_error,
+            "item": self._check_innermost,
+            "index": self._check_innermost,
+            "last": self._check_innermost,
+            "loops": self._check_loops,
         }
+        self._around = around
+        self._inside = inside
         self._setters: dict[str, list[str]] = {}
         for node in nodes.values():
             for variable in node.values:
                 self._setters.setdefault(variable, []).append(node.id)
 
+    def knows(self, name: str) -> bool:
+        """Returns whether there is a node of that name, here or further out."""
+        return name in self._nodes or (self._around is not None and self._around.scope.knows(name))
+
     def check_node(self, draft: NodeDraft) -> None:
         """Checks the expressions in a node."""
-        name = draft.node.id
+        self._check_sites(draft.sites, self._view_of(draft.node.id))
+
+    def check_ends(self, body: BodyDraft) -> None:
+        """Checks the expressions that are evaluated where this graph, a body, begins and ends."""
+        loop = self._around.loop.node.id if self._around is not None else ""
+        shape = self._shape
+        if shape is None:
+            self._check_sites((*body.result, *body.repeats), None)
+            return
+        ends = [name for name in self._nodes if not (shape.incoming[name] and shape.outgoing[name])]
+        first = len(shape.edges)
+        edges = [Edge(index=first + place, source=name, target=_END) for place, name in enumerate(ends)]
+        certainty = Certainty(
+            {**self._nodes, _END: Node(id=_END, type=NodeType.JOIN)},
+            Shape((*self._nodes, _END), (*shape.edges, *edges)),
+        )
+        after = Viewpoint(
+            node=loop,
+            sees_itself=False,
+            has_succeeded=lambda other: certainty.has_succeeded(other, _END),
+            error="never",
+            sees="all",
+        )
+        self._check_sites(body.result, after)
+        before = Viewpoint(node=loop, sees_itself=False, has_succeeded=lambda _: False, error="never", sees="none")
+        self._check_sites(body.repeats, before)
+
+    def _view_of(self, name: str) -> Viewpoint | None:
         shape, certainty = self._shape, self._certainty
         if shape is None or certainty is None:
-            self._check_sites(draft.sites, None)
-            return
+            return None
         kinds = [shape.edges[index].on for index in shape.incoming[name]]
         error = "never"
         if any(kind in _ERROR_EDGES for kind in kinds):
             error = "always" if all(kind in _HANDLING for kind in kinds) else "sometimes"
-        view = Viewpoint(
+        return Viewpoint(
             node=name,
             sees_itself=False,
             has_succeeded=lambda other: certainty.has_succeeded(other, name),
             error=error,
         )
-        self._check_sites(draft.sites, view)
 
     def check_edge(self, draft: EdgeDraft) -> None:
         """Checks the condition of an edge."""
@@ -130,12 +190,20 @@ class ScopeCheck:
                     check(mention, view, guarded=_guard_key(mention.path) in guards)
 
     def _check_nodes(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
+        around = self._around
         match mention.path:
+            case (_, name, *_) if name not in self._nodes and around is not None and around.scope.knows(name):
+                around.scope.check_from_inside(around.loop, mention, guarded=guarded)
+            case (_, name, *_) if name not in self._nodes and name in self._inside:
+                loop = self._inside[name]
+                message = f"{name} is in the body of {loop}: from outside it cannot be read"
+                remedy = f"give it by the output of {loop} and write {spell(('nodes', loop, 'output'))}"
+                self._faults.add(mention.place, Code.INSIDE_A_BODY, message, remedy)
             case (_, name, *_) if name not in self._nodes:
                 remedy = nearest(name, self._nodes)
                 self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, f"there is no node {name}", remedy)
-            case (_, name, step, *rest) if step not in language.NODE_FIELDS_IN_EXPRESSIONS:
-                close = nearest(step, language.NODE_FIELDS_IN_EXPRESSIONS)()
+            case (_, name, step, *rest) if step not in self._fields_of(name):
+                close = nearest(step, self._fields_of(name))()
                 full = f"write {spell(('nodes', name, 'output', step, *rest))}"
                 remedy = close if close.startswith("did you mean") else full
                 message = f"{spell(mention.path)} is nothing: a node has output and state"
@@ -152,16 +220,28 @@ class ScopeCheck:
                 self._faults.add(mention.place, Code.NOT_AN_ANCESTOR, message, remedy)
             case (_, _, "state", *_):
                 return
-            case (_, name, "output", *_) if view is not None:
+            case (_, name, "output" | "counts", *_) if view is not None:
                 if not (mention.tested or guarded or view.has_succeeded(name)):
-                    remedy = f"guard it: has(nodes.{name}.output) ? {spell(mention.path)} : null"
+                    remedy = f"guard it: has(nodes.{name}.{mention.path[2]}) ? {spell(mention.path)} : null"
                     message = f"{name} may not have succeeded when this is evaluated"
                     self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
             case _:
                 message = "nodes must be followed by a node's id"
                 self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, "write nodes.name.output")
 
+    def check_from_inside(self, loop: NodeDraft, mention: Mention, *, guarded: bool) -> None:
+        """Checks what an expression in the body of a map or repeat of this graph names: it sees what that node sees."""
+        view = self._view_of(loop.node.id)
+        self._checks[mention.path[0]](mention, view, guarded=guarded)
+        self.has_left_out = self.has_left_out or view is None
+
+    def _fields_of(self, name: str) -> tuple[str, ...]:
+        is_loop = self._nodes[name].type in LOOP_NODES
+        return language.LOOP_FIELDS_IN_EXPRESSIONS if is_loop else language.NODE_FIELDS_IN_EXPRESSIONS
+
     def _is_visible(self, name: str, view: Viewpoint) -> bool:
+        if view.sees != "before":
+            return view.sees == "all"
         is_before = self._shape is not None and self._shape.is_ancestor(name, view.node)
         return is_before or (view.sees_itself and name == view.node)
 
@@ -169,6 +249,9 @@ class ScopeCheck:
         if len(mention.path) < 2:  # noqa: PLR2004 - vars alone
             return
         variable = mention.path[1]
+        if self._around is not None:  # nothing in a body sets variables
+            self._around.scope.check_from_inside(self._around.loop, mention, guarded=guarded)
+            return
         if view is None and variable in self._setters:
             self.has_left_out = True
             return
@@ -196,6 +279,42 @@ class ScopeCheck:
         if len(mention.path) > 1 and mention.path[1] not in language.RUN_FIELDS:
             remedy = nearest(mention.path[1], language.RUN_FIELDS)
             self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, f"run has no {mention.path[1]}", remedy)
+
+    def _loops(self) -> Iterator[Node]:
+        """The maps and repeats around, innermost first."""
+        around = self._around
+        while around is not None:
+            yield around.loop.node
+            around = around.scope.around
+
+    @property
+    def around(self) -> Around | None:
+        """What lies around; None: nothing."""
+        return self._around
+
+    def _check_innermost(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
+        del view, guarded
+        name = mention.path[0]
+        kinds = _GIVEN_BY[name]
+        if not any(loop.type in kinds for loop in self._loops()):
+            message = f"{name} is there only in the body of a {' or '.join(kinds)}"
+            self._faults.add(mention.place, Code.NO_LOOP_HERE, message, "read input, or nodes.name.output")
+
+    def _check_loops(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
+        del view, guarded
+        loops = {loop.id: loop for loop in reversed(list(self._loops()))}
+        match mention.path:
+            case (_, name, what, *_) if name in loops:
+                given = [each for each, kinds in _GIVEN_BY.items() if loops[name].type in kinds]
+                if what not in given:
+                    message = f"the {loops[name].type} {name} gives no {what}"
+                    self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, nearest(what, given))
+            case (_, name, *_) if name not in loops:
+                message = f"no map or repeat {name} is around this"
+                self._faults.add(mention.place, Code.NO_LOOP_HERE, message, nearest(name, loops))
+            case _:
+                message = "loops must be followed by the id of a map or repeat and what it gives"
+                self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, "write loops.name.index")
 
     def _check_error(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
         if view is None:

@@ -10,13 +10,13 @@ from headway.coordinator.core.decide._undoing import not_undone, undo_next
 from headway.coordinator.core.document import NULL
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.outcome import outcome, tally_of
+from headway.coordinator.core.paths import inside
 from headway.coordinator.core.plan import FailureClass, Json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from headway.coordinator.core.decide._walk import Walk
     from headway.coordinator.core.document import Document
+    from headway.coordinator.core.graph import Graph
     from headway.coordinator.core.rows import TaskRow
 
 NAMED_PATHS = 20  # failing tasks that a run's error names
@@ -95,9 +95,7 @@ def _with_closed(walk: Walk, message: str) -> dict[str, Json]:
 
 
 def _failures_error(walk: Walk) -> dict[str, Json]:
-    culprits = _unhandled(walk)
-    if len(culprits) != walk.run.unhandled_tasks:
-        walk.draft.require("unhandled")
+    culprits = unhandled(walk, walk.graph, "")
     if not culprits:
         return {"failure_class": FailureClass.EXEC_FAILED, "message": "no task succeeded", "paths": []}
     first = culprits[0]
@@ -107,10 +105,24 @@ def _failures_error(walk: Walk) -> dict[str, Json]:
     return {"failure_class": first.failure_class, "message": message, "paths": paths}
 
 
-def _unhandled(walk: Walk) -> list[TaskRow]:
-    rows: Iterable[TaskRow] = walk.draft.known_tasks().values()
-    failed = [row for row in rows if row.state is TaskState.FAILED and row.disposition == "unhandled"]
-    return sorted(failed, key=lambda row: (row.finished_at or walk.at, row.path))
+def unhandled(walk: Walk, graph: Graph, scope: str) -> list[TaskRow]:
+    """The failures of the run itself, or of a scope, that count, the earliest first."""
+    count = (walk.scope(scope) if scope else walk.run).unhandled_tasks
+    known = walk.draft.known_tasks()
+    if scope or graph.bodies:
+        paths = [inside(scope, name) for name in graph.plan.nodes]
+        rows = [row for path in paths if (row := known.get(path)) is not None and _counts(row)]
+        if len(rows) != count:
+            walk.draft.require_tasks(paths)
+    else:
+        rows = [row for row in known.values() if _counts(row)]
+        if len(rows) != count:
+            walk.draft.require("unhandled")
+    return sorted(rows, key=lambda row: (row.finished_at or walk.at, row.path))
+
+
+def _counts(row: TaskRow) -> bool:
+    return row.state is TaskState.FAILED and row.disposition == "unhandled"
 
 
 def _spoken(document: Document) -> str:

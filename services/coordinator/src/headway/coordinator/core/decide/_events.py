@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import assert_never
 
 from headway.coordinator.core import actions as do
-from headway.coordinator.core.decide import _nodes, _signals, pausing, redo, skipping
+from headway.coordinator.core.decide import _loops, _nodes, _signals, pausing, redo, skipping
 from headway.coordinator.core.decide._contracts import breach
 from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.events import (
@@ -25,9 +25,10 @@ from headway.coordinator.core.events import (
     TimerFired,
 )
 from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.paths import scope_of
 from headway.coordinator.core.plan import FailureClass
 from headway.coordinator.core.refusals import RunClosed, RunNotFinished
-from headway.coordinator.core.rows import RUN_INPUT, UNCOMPENSATED, TaskRow
+from headway.coordinator.core.rows import RUN_INPUT, UNCOMPENSATED
 
 
 def reduce(walk: Walk, event: RunEvent) -> None:
@@ -40,7 +41,7 @@ def reduce(walk: Walk, event: RunEvent) -> None:
         case NodeCompleted():
             _node_completed(walk, event)
         case NodeFailed():
-            _claim(walk, event.path)
+            walk.claim(event.path)
             walk.fail(
                 event.path,
                 "fail",
@@ -105,25 +106,9 @@ def _run_started(walk: Walk, event: RunStarted) -> None:
         walk.start(start)
 
 
-def _claim(walk: Walk, path: str) -> TaskRow:
-    """Record the lease that the event ends: Lease itself writes no history."""
-    row = walk.row(path)
-    leased_at = row.leased_at or walk.at
-    walk.emit(
-        do.ClaimTask(
-            path=path,
-            attempt=row.attempt,
-            owner=row.owner or "",
-            leased_at=leased_at,
-            started_at=None if row.started_at == leased_at else row.started_at,
-        )
-    )
-    return walk.row(path)
-
-
 def _node_completed(walk: Walk, event: NodeCompleted) -> None:
     path = event.path
-    _claim(walk, path)
+    walk.claim(path)
     broken = breach(walk.graph.node(path).output_schema, event.output, f"the output of {path}")
     if broken is None:
         walk.complete(path, "succeed", event.output, reported=True)
@@ -132,9 +117,9 @@ def _node_completed(walk: Walk, event: NodeCompleted) -> None:
 
 
 def _node_cancelled(walk: Walk, event: NodeCancelled) -> None:
-    _claim(walk, event.path)
+    walk.claim(event.path)
     if walk.run.is_stopping:
-        _close(walk, event.path, walk.run.stop_cause, reported=True)
+        walk.cancel(event.path, walk.run.stop_cause, reported=True)
         return
     failure = Failure(
         failure_class=FailureClass.EXEC_FAILED,
@@ -144,23 +129,12 @@ def _node_cancelled(walk: Walk, event: NodeCancelled) -> None:
     walk.fail(event.path, "fail", failure, retryable=True, reported=True)
 
 
-def _close(walk: Walk, path: str, cause: str, *, reported: bool) -> None:
-    """End a running attempt without an outcome of its own."""
-    walk.emit(do.CancelTask(path=path, cause=cause, reported=reported))
-    walk.cancel_timers(path)
-
-
 def _lease_released(walk: Walk, event: LeaseReleased) -> None:
-    _claim(walk, event.path)
-    if _is_over_for(walk, event.path):
-        _close(walk, event.path, walk.run.stop_cause, reported=True)
+    walk.claim(event.path)
+    if walk.is_over_for(event.path):
+        walk.cancel(event.path, walk.halt(scope_of(event.path)).cause, reported=True)
     else:
         _again(walk, event.path, "released")
-
-
-def _is_over_for(walk: Walk, path: str) -> bool:
-    """True when an attempt that is left behind has no successor: the run stops, or fails and this is no cleanup."""
-    return walk.run.is_stopping or (walk.run.failing and not walk.is_cleanup(path))
 
 
 def _again(walk: Walk, path: str, outcome: str) -> None:
@@ -171,12 +145,12 @@ def _again(walk: Walk, path: str, outcome: str) -> None:
 
 
 def _lease_expired(walk: Walk, event: LeaseExpired) -> None:
-    row = _claim(walk, event.path)
+    row = walk.claim(event.path)
     node = walk.graph.node(event.path)
     if row.attempt_expires_at is not None and row.attempt_expires_at <= walk.at:
         walk.fail(event.path, "fail", _timed_out("attempt", f"after {node.timeouts.attempt_ms} ms"), retryable=True)
-    elif _is_over_for(walk, event.path):
-        _close(walk, event.path, "unknown", reported=False)
+    elif walk.is_over_for(event.path):
+        walk.cancel(event.path, "unknown")
     elif row.losses + 1 > node.retry.max_losses:
         message = f"its lease was lost {row.losses + 1} times, the last time by {row.owner}"
         failure = Failure(failure_class=FailureClass.EXEC_FAILED, type="LeaseLost", message=message)
@@ -217,9 +191,11 @@ def _timer_fired(walk: Walk, event: TimerFired) -> None:
             stops_already = walk.run.is_stopping  # with a grace of its own
             walk.emit(do.MarkRun(flag="expired"))
             if not stops_already:
-                walk.stop_rest()
+                walk.stop_run()
         case "cancel_grace":
-            _close_the_rest(walk)
+            _loops.close_running(walk, "")
+        case "go_on":
+            _loops.go_on(walk, event.path)
         case _:
             raise LookupError(event.kind)
 
@@ -234,7 +210,7 @@ _EXPIRE = {
 def _total_timeout(walk: Walk, path: str) -> None:
     row = walk.row(path)
     if row.state is TaskState.RUNNING:
-        _claim(walk, path)
+        walk.claim(path)
     elif row.state is TaskState.RETRYING:
         walk.emit(do.CancelTimer(path=path, kind="retry", attempt=row.attempt))
     total_ms = walk.graph.node(path).timeouts.total_ms
@@ -243,7 +219,7 @@ def _total_timeout(walk: Walk, path: str) -> None:
 
 def _silent(walk: Walk, event: TimerFired) -> None:
     """The handler gave no sign of life, or told of no progress: whether it did was judged before."""
-    _claim(walk, event.path)
+    walk.claim(event.path)
     timeouts = walk.graph.node(event.path).timeouts
     which, what, limit_ms = (
         ("heartbeat", "no heartbeat", timeouts.heartbeat_ms)
@@ -251,17 +227,6 @@ def _silent(walk: Walk, event: TimerFired) -> None:
         else ("stall", "no progress", timeouts.stall_ms)
     )
     walk.fail(event.path, "fail", _timed_out(which, f"{what} for {limit_ms} ms"), retryable=True)
-
-
-def _close_the_rest(walk: Walk) -> None:
-    """The grace is over: attempts that nobody ended are closed, their effect unknown."""
-    rows = [row for row in walk.draft.known_tasks().values() if row.is_open]
-    if len(rows) != walk.run.open_tasks:
-        walk.draft.require("open")
-    for row in sorted(rows, key=lambda row: row.path):
-        if row.state is TaskState.RUNNING:
-            _claim(walk, row.path)
-            _close(walk, row.path, "unknown", reported=False)
 
 
 def _signal_received(walk: Walk, event: SignalReceived) -> None:
@@ -279,4 +244,4 @@ def _run_cancelled(walk: Walk, event: RunCancelled) -> None:
         walk.emit(do.MarkRun(flag="ending", path=UNCOMPENSATED))
     if is_new:
         walk.emit(do.MarkRun(flag="cancelling", reason=event.reason))
-        walk.stop_rest(timedelta(milliseconds=event.grace_ms))
+        walk.stop_run(timedelta(milliseconds=event.grace_ms))

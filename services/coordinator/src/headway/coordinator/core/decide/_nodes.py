@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from headway.coordinator.core import actions as do
+from headway.coordinator.core.decide import _loops
 from headway.coordinator.core.decide._contracts import breach, variable_breach
 from headway.coordinator.core.decide._scope import Scope
 from headway.coordinator.core.decide._signals import take_what_is_there
@@ -16,8 +17,19 @@ from headway.coordinator.core.durations import parse_computed_duration
 from headway.coordinator.core.events import Failure
 from headway.coordinator.core.instants import is_local, parse_instant, split_zone
 from headway.coordinator.core.machines import RunState, TaskState
-from headway.coordinator.core.plan import FailureClass, Json, Node, NodeType, Template, TimeOuts
-from headway.coordinator.core.templates import evaluate_condition, render, whole_reference
+from headway.coordinator.core.paths import scope_of
+from headway.coordinator.core.plan import (
+    LOOP_NODES,
+    WORKER_NODES,
+    FailureClass,
+    Json,
+    Node,
+    NodeType,
+    Template,
+    TimeOuts,
+    VariablePath,
+)
+from headway.coordinator.core.templates import TooMuch, evaluate_condition, render, whole_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,10 +63,12 @@ def begin(walk: Walk, path: str, *, keep_input: bool) -> None:
         ExpressionError: one of its expressions cannot be evaluated; nothing was decided yet.
     """
     node = walk.graph.node(path)
-    if node.type in (NodeType.CALL, NodeType.HTTP, NodeType.PYTHON):
-        _dispatch(walk, node, keep_input=keep_input)
+    if node.type in WORKER_NODES:
+        _dispatch(walk, path, node, keep_input=keep_input)
+    elif node.type in LOOP_NODES:
+        _loops.begin(walk, path, keep_input=keep_input)
     else:
-        _BEGIN[node.type](walk, node)
+        _BEGIN[node.type](walk, path, node)
 
 
 def dispatch(walk: Walk, path: str, via: str | None) -> None:
@@ -76,25 +90,25 @@ def attempt_timers(timeouts: TimeOuts) -> list[tuple[str, int]]:
     return [(kind, limit_ms) for kind, limit_ms in given if limit_ms is not None]
 
 
-def _dispatch(walk: Walk, node: Node, *, keep_input: bool) -> None:
-    if node.input is not None and not (keep_input and walk.row(node.id).input is not None):
+def _dispatch(walk: Walk, path: str, node: Node, *, keep_input: bool) -> None:
+    if node.input is not None and not (keep_input and walk.row(path).input is not None):
         try:
-            _set_input(walk, node.id, node.input)
+            _set_input(walk, path, node.input)
         except _TooLargeError as error:
-            walk.fail(node.id, "decide_failed", error.failure, retryable=False)
+            walk.fail(path, "decide_failed", error.failure, retryable=False)
             return
-    dispatch(walk, node.id, "dependencies_satisfied")
+    dispatch(walk, path, "dependencies_satisfied")
     if node.timeouts.total_ms is not None:
-        walk.set_deadline(node.id, "total_timeout", 0, node.timeouts.total_ms)
+        walk.set_deadline(path, "total_timeout", 0, node.timeouts.total_ms)
 
 
 def _set_input(walk: Walk, path: str, template: Template) -> None:
     """Render the input once; a reference to a whole payload is kept as a reference."""
     row = walk.row(path)
     counts = path not in walk.graph.undoes  # there the generation says what is undone
-    scope = Scope(walk, target=path)
+    scope = _scope_for(walk, path)
     whole = whole_reference(template)
-    key = scope.document(whole) if whole is not None and _is_known(scope, whole) else None
+    key = None if whole is None else _stored_at(scope, whole)
     if key is None:
         document = _document(_render(scope, template), f"the input of {path}")
         key = (path, row.attempt, "input")
@@ -106,13 +120,12 @@ def _set_input(walk: Walk, path: str, template: Template) -> None:
     walk.emit(do.SetInput(path=path, input=key, generation=generation))
 
 
-def _is_known(scope: Scope, whole: tuple[str, ...]) -> bool:
-    """False: let `render` complain, it knows the place."""
+def _stored_at(scope: Scope, whole: VariablePath) -> PayloadKey | None:
+    """None: it is nothing that is stored, or is not there; then `render` complains, which knows the place."""
     try:
-        scope.document(whole)
+        return scope.document(whole)
     except LookupError:
-        return False
-    return True
+        return None
 
 
 def _differs(walk: Walk, before: PayloadKey | None, document: Document) -> bool:
@@ -120,89 +133,90 @@ def _differs(walk: Walk, before: PayloadKey | None, document: Document) -> bool:
     return before is not None and walk.draft.payload(before) != document
 
 
-def _switch(walk: Walk, node: Node) -> None:
-    scope = Scope(walk, target=node.id)
+def _switch(walk: Walk, path: str, node: Node) -> None:
+    scope = _scope_for(walk, path)
     holding = (case.edge for case in node.cases if evaluate_condition(case.when, scope.lookup, scope.present))
     chosen = next(holding, node.default_edge)
-    target = None if chosen is None else walk.graph.plan.edges[chosen].target
-    walk.complete(node.id, "decide_succeeded", Document.of({"to": target}), chosen=chosen)
+    target = None if chosen is None else walk.graph.spot(path).graph.plan.edges[chosen].target
+    walk.complete(path, "decide_succeeded", Document.of({"to": target}), chosen=chosen)
 
 
-def _join(walk: Walk, node: Node) -> None:
+def _join(walk: Walk, path: str, _node: Node) -> None:
     """Gather the outputs of the branches that are live, by node id, without decoding them."""
-    into = walk.graph.incoming[node.id]
-    tokens = walk.draft.token(node.id) if node.id in walk.graph.gathers else None
-    sources = [edge.source for slot, edge in enumerate(into) if tokens is None or tokens.live >> slot & 1]
-    walk.draft.require_tasks(sources)
-    keys: dict[str, PayloadKey | None] = {}
-    for source in sources:
-        row = walk.row(source)
-        succeeded = row.state is TaskState.SUCCEEDED and row.output_attempt is not None
-        keys[source] = (source, row.output_attempt or 0, "output") if succeeded else None
-    walk.draft.require_payloads(key for key in keys.values() if key is not None)
-    gathered = {
-        source: orjson.Fragment((NULL if key is None else walk.draft.payload(key)).raw) for source, key in keys.items()
-    }
+    spot = walk.graph.spot(path)
+    tokens = walk.draft.token(path) if spot.gathers else None
+    sources = [edge.source for slot, edge in enumerate(spot.incoming) if tokens is None or tokens.live >> slot & 1]
+    walk.draft.require_tasks([spot.beside(source) for source in sources])
+    scope = Scope(walk, spot.scope)
+    names: list[VariablePath] = [("nodes", source, "output") for source in sources]
+    there = [name for name in names if walk.row(spot.beside(name[1])).state is TaskState.SUCCEEDED]
+    walk.draft.require_payloads(key for name in there if (key := scope.document(name)) is not None)
+    try:
+        gathered = {name[1]: scope.lookup(name) if name in there else None for name in names}
+    except TooMuch as error:
+        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type="PayloadTooLarge", message=str(error))
+        walk.fail(path, "decide_failed", failure, retryable=False)
+        return
     document = Document(orjson.dumps(gathered))
     if len(document.raw) > PAYLOAD_LIMIT:
-        failure = _too_large(f"the gathered output of {node.id}", len(document.raw))
-        walk.fail(node.id, "decide_failed", failure, retryable=False)
+        failure = _too_large(f"the gathered output of {path}", len(document.raw))
+        walk.fail(path, "decide_failed", failure, retryable=False)
     else:
-        walk.complete(node.id, "decide_succeeded", document)
+        walk.complete(path, "decide_succeeded", document)
 
 
-def _set(walk: Walk, node: Node) -> None:
-    scope = Scope(walk, target=node.id)
+def _set(walk: Walk, path: str, node: Node) -> None:
+    scope = _scope_for(walk, path)
     values = {name: _render(scope, template) for name, template in node.values.items()}
     try:
-        document = _document(values, f"the values of {node.id}")
+        document = _document(values, f"the values of {path}")
         _document({**walk.run.vars, **values}, "the run's variables")
     except _TooLargeError as error:
-        walk.fail(node.id, "decide_failed", error.failure, retryable=False)
+        walk.fail(path, "decide_failed", error.failure, retryable=False)
         return
     plain = document.value  # decoded again: what was passed through undecoded must not stay so in the variables
     known = plain if isinstance(plain, dict) else {}
     broken = variable_breach(walk.graph.plan.variables, known)
     if broken is not None:
-        walk.fail(node.id, "decide_failed", broken, retryable=False)
+        walk.fail(path, "decide_failed", broken, retryable=False)
         return
     walk.emit(do.SetVariables(values=known))
-    walk.complete(node.id, "decide_succeeded", document)
+    walk.complete(path, "decide_succeeded", document)
 
 
-def _finish(walk: Walk, node: Node) -> None:
-    scope = Scope(walk, target=node.id)
+def _finish(walk: Walk, path: str, node: Node) -> None:
+    scope = _scope_for(walk, path)
     try:
-        output = None if node.output is None else _document(_render(scope, node.output), f"the output of {node.id}")
-        message = None if node.message is None else _document(_render(scope, node.message), f"message of {node.id}")
+        output = None if node.output is None else _document(_render(scope, node.output), f"the output of {path}")
+        message = None if node.message is None else _document(_render(scope, node.message), f"message of {path}")
     except _TooLargeError as error:
-        walk.fail(node.id, "decide_failed", error.failure, retryable=False)
+        walk.fail(path, "decide_failed", error.failure, retryable=False)
         return
     if node.outcome == RunState.SUCCEEDED:
         broken = breach(walk.graph.plan.output_schema, NULL if output is None else output, "the run's output")
         if broken is not None:
-            walk.fail(node.id, "decide_failed", broken, retryable=False)
+            walk.fail(path, "decide_failed", broken, retryable=False)
             return
     if message is not None:
-        _keep_as_input(walk, node.id, message)
-    walk.complete(node.id, "decide_succeeded", output)
-    walk.emit(do.MarkRun(flag="finish_path", path=node.id))
-    walk.stop_rest()
+        _keep_as_input(walk, path, message)
+    walk.complete(path, "decide_succeeded", output)
+    walk.emit(do.MarkRun(flag="finish_path", path=path))
+    walk.stop_run()
 
 
-def _wait(walk: Walk, node: Node) -> None:
+def _wait(walk: Walk, path: str, node: Node) -> None:
     try:
-        due_at = _end_of_wait(walk, node)
+        due_at = _end_of_wait(walk, path, node)
     except _InvalidTimeError as error:
         failure = Failure(failure_class=FailureClass.EXEC_FAILED, type=error.type, message=str(error))
-        walk.fail(node.id, "decide_failed", failure, retryable=False)
+        walk.fail(path, "decide_failed", failure, retryable=False)
         return
-    walk.emit(do.AwaitTask(path=node.id, due_at=due_at))
-    walk.set_alarm(node.id, "wait", due_at)
+    walk.emit(do.AwaitTask(path=path, due_at=due_at))
+    walk.set_alarm(path, "wait", due_at)
 
 
-def _end_of_wait(walk: Walk, node: Node) -> datetime:
-    scope = Scope(walk, target=node.id)
+def _end_of_wait(walk: Walk, path: str, node: Node) -> datetime:
+    scope = _scope_for(walk, path)
     if node.wait_ms is not None:
         return walk.at + timedelta(milliseconds=node.wait_ms)
     if node.wait is not None:
@@ -234,23 +248,23 @@ def _rendered(scope: Scope, template: Template) -> Json:
     return Document.of(_render(scope, template)).value  # a whole output comes undecoded
 
 
-def _wait_for_event(walk: Walk, node: Node) -> None:
+def _wait_for_event(walk: Walk, path: str, node: Node) -> None:
     """Take signals that nobody has taken, oldest first, or wait for them."""
     name = node.event
     if node.event_name is not None:
-        given = _rendered(Scope(walk, target=node.id), node.event_name)
+        given = _rendered(_scope_for(walk, path), node.event_name)
         if not isinstance(given, str) or not 0 < len(given) <= LONGEST_NAME or "\x00" in given:
             problem = f"`event` must be text of 1 to {LONGEST_NAME} characters, not {repr(given)[:100]}"
             failure = Failure(failure_class=FailureClass.EXEC_FAILED, type="InvalidEventName", message=problem)
-            walk.fail(node.id, "decide_failed", failure, retryable=False)
+            walk.fail(path, "decide_failed", failure, retryable=False)
             return
         name = given
-        _keep_as_input(walk, node.id, Document.of(name))
+        _keep_as_input(walk, path, Document.of(name))
     total_ms = node.timeouts.total_ms
     due_at = None if total_ms is None else walk.at + timedelta(milliseconds=total_ms)
-    walk.emit(do.AwaitTask(path=node.id, due_at=due_at))
-    if not take_what_is_there(walk, node.id, name) and total_ms is not None:
-        walk.set_deadline(node.id, "event_timeout", walk.row(node.id).attempt, total_ms)
+    walk.emit(do.AwaitTask(path=path, due_at=due_at))
+    if not take_what_is_there(walk, path, name) and total_ms is not None:
+        walk.set_deadline(path, "event_timeout", walk.row(path).attempt, total_ms)
 
 
 def _keep_as_input(walk: Walk, path: str, document: Document) -> None:
@@ -260,7 +274,7 @@ def _keep_as_input(walk: Walk, path: str, document: Document) -> None:
     walk.emit(do.SetInput(path=path, input=(path, row.attempt, "input"), generation=row.generation))
 
 
-_BEGIN: dict[NodeType, Callable[[Walk, Node], None]] = {
+_BEGIN: dict[NodeType, Callable[[Walk, str, Node], None]] = {
     NodeType.SWITCH: _switch,
     NodeType.JOIN: _join,
     NodeType.SET: _set,
@@ -284,6 +298,10 @@ class _TooLargeError(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
+
+
+def _scope_for(walk: Walk, path: str) -> Scope:
+    return Scope(walk, scope_of(path), target=path)
 
 
 def _render(scope: Scope, template: Template) -> Json:

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import orjson
 
 from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.machines import TaskState
-from headway.coordinator.core.plan import EdgeKind, Json, VariablePath
-from headway.coordinator.core.rows import RUN_INPUT, PayloadKey
-from headway.coordinator.core.templates import UnknownValue, descend
+from headway.coordinator.core.paths import CHUNK, chunk_key, inside, loop_of, scope_at, scopes_around
+from headway.coordinator.core.plan import LOOP_NODES, EdgeKind, Json, NodeType, VariablePath
+from headway.coordinator.core.rows import RUN_INPUT, LoopRow, PayloadKey
+from headway.coordinator.core.templates import TooMuch, UnknownValue, descend, spell
 
 if TYPE_CHECKING:
     from headway.coordinator.core.decide._walk import Walk
     from headway.coordinator.core.events import Failure
+    from headway.coordinator.core.graph import Spot
 
+RESULTS_LIMIT = 1 << 20  # bytes of a map's results that are put together
 NOT_REACHED = "not_reached"  # `nodes.x.state` of a node without a task
 
 
 class Scope:
     """Variables as one node, or one edge's condition, sees them."""
 
-    __slots__ = ("_error", "_payload", "_target", "_walk")
+    __slots__ = ("_error", "_payload", "_scope", "_target", "_walk")
 
     def __init__(
         self,
         walk: Walk,
+        scope: str,
         *,
         target: str | None = None,
         error: tuple[str, Failure] | None = None,
@@ -36,12 +40,14 @@ class Scope:
 
         Args:
             walk: the decision under way.
+            scope: the item or iteration in which it stands; empty: the run itself.
             target: the node that is about to run: `error` is that of the failure edge that led to it.
             error: for a condition on an edge behind a failure: the node that failed, and how.
             payload: for a condition on a signal: its own.
         """
         self._payload = payload
         self._walk = walk
+        self._scope = scope
         self._target = target
         self._error = error
 
@@ -65,6 +71,10 @@ class Scope:
             return descend(self._error_value(path), path, 1)
         if root == "payload" and self._payload is not None:
             return _inside(self._payload, path, 1)
+        if root in ("item", "index", "last"):
+            return self._of_loop(self._innermost(root, path), path, 0)
+        if root == "loops" and len(path) > 2:  # noqa: PLR2004 - loops.name.item
+            return self._of_loop(self._named(path), path, 2)
         raise UnknownValue(path)
 
     def present(self, path: VariablePath) -> bool:
@@ -74,9 +84,9 @@ class Scope:
             Missing: it was not loaded.
         """
         try:
-            if self.document(path) is None:
+            if self.document(path) is None and self.map_behind(path) is None:
                 self.lookup(path)
-        except UnknownValue:
+        except (UnknownValue, TooMuch):
             return False
         return True
 
@@ -90,24 +100,106 @@ class Scope:
         if path == ("input",):
             return RUN_INPUT
         if path[0] == "nodes" and path[2:] == ("output",):
-            return self._output_key(path)
+            spot = self._spot(path)
+            return None if spot.node.type is NodeType.MAP else self._output_key(spot, path)
         return None
 
+    def _spot(self, path: VariablePath) -> Spot:
+        """The node that `nodes.name` means: in the graph of this scope, or in one of those around it."""
+        graph = self._walk.graph
+        if not self._scope:
+            found = graph.spots.get(path[1])
+            if found is None:
+                raise UnknownValue(path)
+            return found
+        for scope in (*scopes_around(self._scope), ""):
+            body = graph.body(scope)
+            if path[1] in body.plan.nodes:
+                return body.at(scope, path[1])
+        raise UnknownValue(path)
+
     def _node(self, path: VariablePath) -> Json | orjson.Fragment:
+        spot = self._spot(path)
+        where = spot.beside(spot.name)
         if path[2:3] == ("state",):
-            row = self._walk.draft.task(path[1])
+            row = self._walk.draft.task(where)
             return str(row.state) if row is not None else NOT_REACHED
+        if path[2:3] == ("counts",) and spot.node.type in LOOP_NODES:
+            loop = self._walk.draft.loop(where)
+            if loop is None:
+                raise UnknownValue(path)
+            return descend(counts_of(loop), path, 3)
         if path[2:3] != ("output",):
             raise UnknownValue(path)
-        key = self._output_key(path)
+        key = self._output_key(spot, path)
+        if spot.node.type is NodeType.MAP:
+            return _inside(self._results(where, path), path, 3)
         document: Document = NULL if key is None else self._walk.draft.payload(key)
         return _inside(document, path, 3)
 
-    def _output_key(self, path: VariablePath) -> PayloadKey | None:
-        row = self._walk.draft.task(path[1])
+    def _output_key(self, spot: Spot, path: VariablePath) -> PayloadKey | None:
+        row = self._walk.draft.task(f"{spot.scope}.{spot.name}" if spot.scope else spot.name)
         if row is None or row.state is not TaskState.SUCCEEDED:
             raise UnknownValue(path)
         return None if row.output_attempt is None else (row.path, row.output_attempt, "output")
+
+    def _results(self, where: str, path: VariablePath) -> Document:
+        loop = self._walk.loop(where)
+        size = loop.output_bytes + loop.total
+        if size > RESULTS_LIMIT:
+            raise TooMuch(spell(path), size)
+        return self._walk.draft.results(loop)
+
+    def map_behind(self, path: VariablePath) -> LoopRow | None:
+        """The map whose results a path names as a whole, or None when it names something else.
+
+        Raises:
+            Missing: it was not loaded.
+        """
+        if path[0] != "nodes" or path[2:] != ("output",):
+            return None
+        spot = self._spot(path)
+        where = spot.beside(spot.name)
+        row = self._walk.draft.task(where)
+        is_there = spot.node.type is NodeType.MAP and row is not None and row.state is TaskState.SUCCEEDED
+        return self._walk.draft.loop(where) if is_there else None
+
+    # --- maps and repeats around
+
+    def _innermost(self, root: str, path: VariablePath) -> str:
+        kinds = {"item": (NodeType.MAP,), "last": (NodeType.REPEAT,)}.get(root, tuple(LOOP_NODES))
+        for scope in scopes_around(self._scope):
+            if self._walk.graph.node(loop_of(scope)[0]).type in kinds:
+                return scope
+        raise UnknownValue(path)
+
+    def _named(self, path: VariablePath) -> str:
+        for scope in scopes_around(self._scope):
+            if self._walk.graph.spot(loop_of(scope)[0]).name == path[1]:
+                return scope
+        raise UnknownValue(path)
+
+    def _of_loop(self, scope: str, path: VariablePath, depth: int) -> Json | orjson.Fragment:
+        """What a map or repeat gives to its body: `item`, `index`, `last`."""
+        where, index = loop_of(scope)
+        what = path[depth]
+        if what == "index":
+            return descend(index, path, depth + 1)
+        is_map = self._walk.graph.node(where).type is NodeType.MAP
+        if what == "item" and is_map:
+            return self._item(self._walk.loop(where), index, path, depth + 1)
+        if what == "last" and not is_map:
+            output = self._walk.loop(where).output
+            return _inside(NULL if output is None else self._walk.draft.payload(output), path, depth + 1)
+        raise UnknownValue(path)
+
+    def _item(self, loop: LoopRow, index: int, path: VariablePath, depth: int) -> Json | orjson.Fragment:
+        draft = self._walk.draft
+        if loop.source is not None:
+            output = self._walk.scope(scope_at(loop.source, index)).output
+            return _inside(NULL if output is None else draft.payload(output), path, depth)
+        chunk = cast("list[Json]", draft.payload(chunk_key(loop.path, loop.attempt, index)).value)
+        return descend(chunk[index % CHUNK], path, depth)
 
     def _run(self) -> dict[str, Json]:
         run = self._walk.run
@@ -126,28 +218,32 @@ class Scope:
         source_of = self._failed_source()
         if source_of is None:
             raise UnknownValue(path)
-        row = self._walk.row(source_of)
+        row = self._walk.row(inside(self._scope, source_of))
         error = row.error or {}
         details = error.get("details")
         kind, message = str(error.get("type")), str(error.get("message"))
-        return _error(row.path, str(row.failure_class), kind, message, details if isinstance(details, dict) else None)
+        return _error(source_of, str(row.failure_class), kind, message, details if isinstance(details, dict) else None)
 
     def _failed_source(self) -> str | None:
         """The node behind the first failure or time-out edge that led here."""
         if self._target is None:
             return None
-        graph = self._walk.graph
-        into = graph.incoming[self._target]
+        spot = self._walk.graph.spot(self._target)
         live = 1
-        if self._target in graph.gathers:
+        if spot.gathers:
             row = self._walk.draft.token(self._target)
             live = row.live if row is not None else 0
-        for slot, edge in enumerate(into):
+        for slot, edge in enumerate(spot.incoming):
             if live >> slot & 1 and edge.on in (EdgeKind.FAILURE, EdgeKind.TIMEOUT, EdgeKind.ALWAYS):
-                source = self._walk.draft.task(edge.source)
+                source = self._walk.draft.task(spot.beside(edge.source))
                 if source is not None and source.state is TaskState.FAILED:
                     return edge.source
         return None
+
+
+def counts_of(loop: LoopRow) -> Json:
+    """What `nodes.name.counts` is."""
+    return {"total": loop.started, "succeeded": loop.succeeded, "failed": loop.failed, "cancelled": loop.cancelled}
 
 
 def _inside(document: Document, path: VariablePath, depth: int) -> Json | orjson.Fragment:

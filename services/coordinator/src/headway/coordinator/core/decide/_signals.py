@@ -12,6 +12,7 @@ from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide._scope import Scope
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.paths import scope_of
 from headway.coordinator.core.schemas import misfits
 from headway.coordinator.core.templates import evaluate_condition
 
@@ -70,7 +71,7 @@ def _fits(walk: Walk, path: str, signal: SignalRow) -> bool:
         return False
     if node.filter is None:
         return True
-    scope = Scope(walk, target=path, payload=signal.payload)
+    scope = Scope(walk, scope_of(path), target=path, payload=signal.payload)
     try:
         return evaluate_condition(node.filter, scope.lookup, scope.present)
     except ExpressionError:  # whoever sends signals must not be able to fail the node

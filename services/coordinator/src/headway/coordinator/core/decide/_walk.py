@@ -6,11 +6,13 @@ edges a failed one that names it. A node that is not chosen passes dead on, a bl
 """
 
 from collections import deque
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.cel import ExpressionError
-from headway.coordinator.core.decide import _nodes
+from headway.coordinator.core.decide import _loops, _nodes
 from headway.coordinator.core.decide._ending import settle
 from headway.coordinator.core.decide._retrying import pause_before_retry
 from headway.coordinator.core.decide._weighing import (
@@ -23,11 +25,15 @@ from headway.coordinator.core.decide._weighing import (
     names_of,
     weigh,
     weigh_failure,
+    within_reach,
 )
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import Event, Failure
-from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.graph import Graph, Spot
+from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.paths import inside, scope_of
 from headway.coordinator.core.plan import (
+    LOOP_NODES,
     WORKER_NODES,
     Edge,
     EdgeKind,
@@ -35,16 +41,38 @@ from headway.coordinator.core.plan import (
     OnFailure,
 )
 from headway.coordinator.core.projector import Projector
-from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
-from headway.coordinator.core.state import Draft, State
+from headway.coordinator.core.rows import LoopRow, RunRow, ScopeRow, TaskRow, TokenRow
+from headway.coordinator.core.state import PAGE, Draft, State
 
 GRACE = timedelta(seconds=60)  # for holders to stop when nobody said otherwise: twice what a default lease renews in
 
 
-class Walk:
-    """The draft, the actions so far, and the tokens that have not arrived yet."""
+class Halt(NamedTuple):
+    """What keeps something from beginning.
 
-    __slots__ = ("_queue", "actions", "at", "chance", "draft", "graph", "projector")
+    Attributes:
+        stopping: nothing may begin.
+        failing: nothing may begin but what follows an always edge.
+        cause: why.
+    """
+
+    stopping: bool
+    failing: bool
+    cause: str
+
+
+_FREE = Halt(stopping=False, failing=False, cause="")
+
+
+class Walk:
+    """The draft, the actions so far, and the tokens that have not arrived yet.
+
+    Attributes:
+        room: items of maps and repeats that may still be begun, stopped or closed in this decision.
+        chosen: of a retry, the chosen nodes by their scope.
+    """
+
+    __slots__ = ("_queue", "actions", "at", "chance", "chosen", "draft", "graph", "projector", "room")
 
     def __init__(self, state: State, event: Event) -> None:
         """Begin with nothing decided."""
@@ -54,7 +82,9 @@ class Walk:
         self.at = event.at
         self.chance = event.chance
         self.actions: list[do.Action] = []
-        self._queue: deque[tuple[Edge, Token]] = deque()
+        self.room = PAGE
+        self.chosen: Mapping[str, tuple[str, ...]] = {}
+        self._queue: deque[tuple[Graph, str, Edge, Token]] = deque()
 
     def emit(self, action: do.Action) -> None:
         """Give an order, and see its effect at once."""
@@ -73,60 +103,100 @@ class Walk:
             raise LookupError(path)
         return found
 
+    def loop(self, path: str) -> LoopRow:
+        """A map or repeat that began."""
+        found = self.draft.loop(path)
+        if found is None:
+            raise LookupError(path)
+        return found
+
+    def scope(self, path: str) -> ScopeRow:
+        """An item or iteration that began."""
+        found = self.draft.scope(path)
+        if found is None:
+            raise LookupError(path)
+        return found
+
     def finish(self) -> None:
-        """Let all tokens arrive; end the run if nothing can happen any more."""
-        while self._queue:
-            edge, token = self._queue.popleft()
-            self._arrive(edge, token)
+        """Let all tokens arrive; end the scopes, and the run, in which nothing can happen any more."""
+        self._let_arrive()
+        touched = self.projector.touched
+        while touched:
+            scope = max(touched, key=lambda each: each.count("["))
+            del touched[scope]
+            self._end_scope(scope)
+            self._let_arrive()
         if self.run.epoch > 1 and (self.run.is_stopping or self.run.failing):
-            self._close_unreached()
+            self._close_unreached(self.graph, "")
         settle(self)
+
+    def _let_arrive(self) -> None:
+        while self._queue:
+            self._arrive(*self._queue.popleft())
+
+    def _end_scope(self, path: str) -> None:
+        if self.scope(path).state is not RunState.RUNNING:
+            return
+        if self.run.epoch > 1 and self.halt(path).failing:
+            self._close_unreached(self.graph.body(path), path)
+        if not self.scope(path).open_tasks:
+            _loops.close(self, self.scope(path))
+
+    def touch(self, scope: str) -> None:
+        """Something happened in a scope after which it may be over."""
+        self.projector.touched[scope] = None
 
     # --- tokens
 
-    def _arrive(self, edge: Edge, token: Token) -> None:
-        path = edge.target
-        if token.names and self._is_made_good(path, token.names):
+    def _arrive(self, graph: Graph, scope: str, edge: Edge, token: Token) -> None:
+        name = edge.target
+        path = f"{scope}.{name}" if scope else name
+        if token.names and _is_made_good(graph, name, token.names):
             token = DEAD
         always = edge.on is EdgeKind.ALWAYS
-        if path not in self.graph.gathers:
+        if name not in graph.gathers:
             if token.kind == "live":
                 self.start(path, by_always=always, fault=token.fault)
             else:
                 self._pass_on(path, token)
             return
-        slot = self.graph.slot[edge.index]
+        slot = graph.slot[edge.index]
         self.emit(
             do.SetToken(path=path, slot=slot, token=token.kind, always=always and token is not DEAD, names=token.names)
         )
-        if self.graph.is_count_join(path):
-            self._count_token(path, token)
+        if graph.is_count_join(name):
+            self._count_token(graph.at(scope, name), token)
         elif token.fault is not None:
             self.start(path, by_always=always, fault=token.fault)
         else:
-            self._gather(path)
+            self._gather(graph.at(scope, name))
 
     def resume(self, path: str, *, keep_input: bool) -> None:
         """A node that is redone, by the tokens that it kept: it starts, is passed over, or waits for the others."""
-        row = self._tokens(path)
-        if self.graph.is_count_join(path):
-            starts = row.live.bit_count() >= self.graph.need(path)
+        row, spot = self._tokens(path), self.graph.spot(path)
+        if spot.graph.is_count_join(spot.name):
+            starts = row.live.bit_count() >= spot.graph.need(spot.name)
         else:
-            starts = bool(row.live) and not row.failed and self._has_all(row)
+            starts = bool(row.live) and not row.failed and _has_all(spot, row)
         if starts:
             self.start(path, by_always=bool(row.always & row.live), keep_input=keep_input)
-        elif self._has_all(row):
+        elif _has_all(spot, row):
             self._pass_on(path, Token("failed", names_of(row)) if row.failed else DEAD)
 
-    def weigh_again(self, edge: Edge) -> None:
+    def weigh_again(self, graph: Graph, scope: str, edge: Edge) -> None:
         """The source stays as it is, but what the edge carries is not known yet."""
-        row = self.row(edge.source)
-        self._queue.append((edge, weigh(self, edge, failure_of(row) if row.state is TaskState.FAILED else None)))
+        row = self.row(inside(scope, edge.source))
+        failure = failure_of(row) if row.state is TaskState.FAILED else None
+        self._queue.append((graph, scope, edge, weigh(self, scope, edge, failure)))
 
-    def _gather(self, path: str) -> None:
+    def _send(self, spot: Spot, edge: Edge, token: Token) -> None:
+        self._queue.append((spot.graph, spot.scope, edge, token))
+
+    def _gather(self, spot: Spot) -> None:
         """A node that waits for every edge."""
+        path = spot.beside(spot.name)
         row = self._tokens(path)
-        if not self._has_all(row) or self._is_decided(path):
+        if not _has_all(spot, row) or self._is_decided(path):
             return
         if row.failed:
             self._pass_on(path, Token("failed", names_of(row)))
@@ -135,37 +205,32 @@ class Walk:
         else:
             self._pass_on(path, DEAD)
 
-    def _count_token(self, path: str, token: Token) -> None:
+    def _count_token(self, spot: Spot, token: Token) -> None:
         """A join that fires at its n-th live token, exactly when that one arrives.
 
         When n is out of reach, the failures that it would have excused count at once; but what it passes on is known
         only when every edge has its token: it must not depend on which came first.
         """
-        row, need = self._tokens(path), self.graph.need(path)
-        if self.within_reach(row) < need:
-            if self.graph.excuses(path):
-                self._count_failures(names_of(row))
-            if self._has_all(row) and not self._is_decided(path):
+        graph, path = spot.graph, spot.beside(spot.name)
+        row, need = self._tokens(path), graph.need(spot.name)
+        if within_reach(spot, row) < need:
+            if graph.excuses(spot.name):
+                self._count_failures(spot.scope, names_of(row))
+            if _has_all(spot, row) and not self._is_decided(path):
                 self._pass_on(path, Token("failed", names_of(row)) if row.failed else DEAD)
         elif token.fault is not None:
             self.start(path, by_always=bool(row.always & row.live), fault=token.fault)
         elif token.kind == "live" and row.live.bit_count() == need:
             self.start(path, by_always=bool(row.always & row.live))
 
-    def within_reach(self, row: TokenRow) -> int:
-        """How many live tokens there are, and may still come."""
-        return len(self.graph.incoming[row.path]) - row.dead.bit_count() - row.failed.bit_count()
-
-    def _has_all(self, row: TokenRow) -> bool:
-        return (row.live | row.dead | row.failed) == (1 << len(self.graph.incoming[row.path])) - 1
-
-    def _count_failures(self, names: Names) -> None:
+    def _count_failures(self, scope: str, names: Names) -> None:
         """A join that can no longer fire: the failures it would have excused count."""
-        self.draft.require_tasks(name for name, _ in names)
-        for name, _ in names:
-            if self.row(name).disposition == "tolerated":
-                self.emit(do.CountFailure(path=name))
-                self._fail_run()
+        paths = [inside(scope, name) for name, _ in names]
+        self.draft.require_tasks(paths)
+        for path in paths:
+            if self.row(path).disposition == "tolerated":
+                self.emit(do.CountFailure(path=path))
+                self._fail_around(scope)
 
     def _is_decided(self, path: str) -> bool:
         """True when the node was started or stopped before this token came (a condition that failed it, say)."""
@@ -176,11 +241,6 @@ class Walk:
         row = self.draft.token(path)
         return row if row is not None else TokenRow(path)
 
-    def _is_made_good(self, path: str, names: Names) -> bool:
-        """True when each failure named was handled by an edge that can lead here."""
-        edges = self.graph.plan.edges
-        return all(handled_by is not None and path in edges[handled_by].reach for _, handled_by in names)
-
     def _pass_on(self, path: str, token: Token) -> None:
         """A node that does not run: not chosen (dead) or blocked (failed)."""
         if self.run.epoch > 1:  # a retry of the run left it pending
@@ -188,7 +248,9 @@ class Walk:
             if row is not None and row.state is TaskState.PENDING:
                 cause = "not_chosen" if token.kind == "dead" else "blocked"
                 self.emit(do.CancelTask(path=path, cause=cause, reported=False))
-        self._queue.extend((edge, token) for edge in self.graph.outgoing[path])
+        spot = self.graph.spot(path)
+        for edge in spot.outgoing:
+            self._send(spot, edge, token)
 
     # --- nodes begin
 
@@ -196,8 +258,8 @@ class Walk:
         self, path: str, *, by_always: bool = False, fault: Failure | None = None, keep_input: bool = False
     ) -> None:
         """A node has the tokens that it needs."""
-        run = self.run
-        if run.epoch == 1 and path not in self.graph.gathers:
+        spot = self.graph.spot(path)
+        if self.run.epoch == 1 and not spot.gathers:
             self.draft.assume_absent(path)  # its only token comes once
         row = self.draft.task(path)
         if row is None:
@@ -206,8 +268,10 @@ class Walk:
             return  # it was started, or stopped, before this token came
         if fault is not None:
             self.fail(path, "decide_failed", fault, retryable=False)
-        elif run.is_stopping or (run.failing and not by_always):
-            self.emit(do.CancelTask(path=path, cause=run.stop_cause, reported=False))
+            return
+        halt = self.halt(spot.scope)
+        if halt.stopping or (halt.failing and not by_always):
+            self.emit(do.CancelTask(path=path, cause=halt.cause, reported=False))
         else:
             try:
                 _nodes.begin(self, path, keep_input=keep_input)
@@ -215,6 +279,21 @@ class Walk:
                 self.fail(path, "decide_failed", expression_failure(error), retryable=False)
 
     # --- nodes end
+
+    def claim(self, path: str) -> TaskRow:
+        """Record the lease that the event ends: Lease itself writes no history."""
+        row = self.row(path)
+        leased_at = row.leased_at or self.at
+        self.emit(
+            do.ClaimTask(
+                path=path,
+                attempt=row.attempt,
+                owner=row.owner or "",
+                leased_at=leased_at,
+                started_at=None if row.started_at == leased_at else row.started_at,
+            )
+        )
+        return self.row(path)
 
     def complete(
         self,
@@ -232,14 +311,15 @@ class Walk:
             self.emit(do.StorePayload(path=path, attempt=attempt, role="output", data=output))
         self.emit(do.CompleteTask(path=path, via=via, has_output=output is not None, reported=reported, cause=cause))
         self.cancel_timers(path)
-        is_switch = self.graph.node(path).type is NodeType.SWITCH
-        for edge in self.graph.outgoing[path]:
+        spot = self.graph.spot(path)
+        is_switch = spot.node.type is NodeType.SWITCH
+        for edge in spot.outgoing:
             if edge.on is EdgeKind.SUCCESS and is_switch:
-                self._queue.append((edge, LIVE if edge.index == chosen else DEAD))
+                self._send(spot, edge, LIVE if edge.index == chosen else DEAD)
             elif edge.on is EdgeKind.SUCCESS or edge.on is EdgeKind.ALWAYS:
-                self._queue.append((edge, weigh(self, edge, None)))
+                self._send(spot, edge, weigh(self, spot.scope, edge, None))
             else:
-                self._queue.append((edge, DEAD))
+                self._send(spot, edge, DEAD)
 
     def complete_within_limit(self, path: str, via: str, output: Document) -> None:
         """A wait is over, if what it gathered can be stored."""
@@ -260,23 +340,24 @@ class Walk:
         asked_ms: int | None = None,
     ) -> None:
         """A node failed: it is tried again, or its tokens go out. `asked_ms`: the pause that its handler asks for."""
-        run = self.run
-        may_retry = retryable and self.graph.node(path).type in WORKER_NODES and not run.is_stopping
+        spot = self.graph.spot(path)
+        may_retry = retryable and spot.node.type in WORKER_NODES and not self.is_over_for(path)
         pause = pause_before_retry(self, path, failure, asked_ms) if may_retry else None
-        if pause is not None and (not run.failing or self.is_cleanup(path)):
+        if pause is not None:
             self._retry(path, via, failure, self.at + pause, reported=reported)
             return
-        handler, tokens = weigh_failure(self, path, failure)
-        disposition = self._disposition(path, handler)
+        handler, tokens = weigh_failure(self, spot, failure)
+        disposition = _disposition(spot, handler)
         self.emit(
             do.FailTask(
                 path=path, via=via, failure=failure, disposition=disposition, handled_by=handler, reported=reported
             )
         )
         self.cancel_timers(path)
-        self._queue.extend(tokens)
+        for edge, token in tokens:
+            self._send(spot, edge, token)
         if disposition == "unhandled":
-            self._fail_run()
+            self._fail_around(spot.scope)
 
     def _retry(self, path: str, via: str, failure: Failure, due_at: datetime, *, reported: bool) -> None:
         self.cancel_timers(path, only_attempt=True)
@@ -286,13 +367,6 @@ class Walk:
         self.emit(do.ScheduleRetry(path=path, due_at=due_at))
         self.set_alarm(path, "retry", due_at)
 
-    def _disposition(self, path: str, handler: int | None) -> str:
-        if handler is not None:
-            return "handled"
-        if self.graph.node(path).optional:
-            return "optional"
-        return "tolerated" if path in self.graph.tolerant else "unhandled"
-
     def cancel_timers(self, path: str, *, only_attempt: bool = False) -> None:
         """Delete what could still fire for a task; `only_attempt`: for the attempt that is left behind."""
         node, attempt = self.graph.node(path), self.row(path).attempt
@@ -301,6 +375,8 @@ class Walk:
         if node.type in WORKER_NODES:
             if node.timeouts.total_ms is not None and not only_attempt:
                 self.emit(do.CancelTimer(path=path, kind="total_timeout", attempt=0))
+        elif node.type in LOOP_NODES:
+            self.emit(do.CancelTimer(path=path, kind="go_on", attempt=attempt))
         elif node.type is NodeType.WAIT_FOR_EVENT and node.timeouts.total_ms is not None:
             self.emit(do.CancelTimer(path=path, kind="event_timeout", attempt=attempt))
 
@@ -333,26 +409,71 @@ class Walk:
         if self.run.is_stopping:
             self.emit(do.CancelTimer(path="", kind="cancel_grace", attempt=0))
 
-    def _fail_run(self) -> None:
-        if self.graph.plan.on_failure is OnFailure.STOP and not self.run.failing:
-            self.emit(do.MarkRun(flag="failing"))
-            self.stop_rest()
+    def halt(self, scope: str) -> Halt:
+        """What keeps something from beginning in a scope, or in the run itself."""
+        run = self.run
+        if run.is_stopping:
+            return Halt(stopping=True, failing=True, cause=run.stop_cause)
+        if not scope and not run.failing:
+            return _FREE
+        while scope:
+            row = self.scope(scope)
+            stop = "failure" if row.failing else self.loop(row.loop).stop
+            if stop is not None or self.is_cleanup(row.loop):  # a failure around does not keep it from cleaning up
+                return Halt(stopping=False, failing=stop is not None, cause=stop or "")
+            scope = scope_of(row.loop)
+        return Halt(stopping=False, failing=run.failing, cause="failure")
 
-    def stop_rest(self, grace: timedelta = GRACE) -> None:
-        """Cancel what has not started; holders are told by Renew, and have `grace` when the run is stopping."""
-        stopping = self.run.is_stopping
-        for row in self.open_tasks():
-            if row.state in (TaskState.RUNNING, TaskState.PENDING):
-                continue  # pending: a retry left it so, and its tokens decide when they come
-            if stopping or not self.is_cleanup(row.path):
-                self._stop(row)
-        if stopping and self.run.open_tasks:
+    def is_over_for(self, path: str) -> bool:
+        """True when an attempt that is left behind has no successor: all stops, or fails and this is no cleanup."""
+        halt = self.halt(scope_of(path))
+        return halt.stopping or (halt.failing and not self.is_cleanup(path))
+
+    def _fail_around(self, scope: str) -> None:
+        """A failure counts, in the run itself or in a scope."""
+        if self.graph.plan.on_failure is not OnFailure.STOP:
+            return
+        if not scope and not self.run.failing:
+            self.emit(do.MarkRun(flag="failing"))
+            self.stop_rest("")
+        elif scope and not self.scope(scope).failing:
+            self.emit(do.FailScope(path=scope))
+            self.stop_rest(scope)
+
+    def stop_run(self, grace: timedelta = GRACE) -> None:
+        """Cancel what has not started; holders are told by Renew, and have `grace`."""
+        self.stop_rest("")
+        if self.run.open_tasks:
             self.emit(do.ScheduleTimer(path="", kind="cancel_grace", attempt=0, due_at=self.at + grace))
 
-    def open_tasks(self) -> list[TaskRow]:
-        """Every task that is not settled, by path."""
+    def stop_rest(self, scope: str) -> None:
+        """Cancel what has not started in the run itself, or in a scope, cleaning up aside unless all stops."""
+        halt = self.halt(scope)
+        for row in self.open_tasks(self.graph.body(scope), scope):
+            if row.state in (TaskState.RUNNING, TaskState.PENDING):
+                continue  # pending: a retry left it so, and its tokens decide when they come
+            if halt.stopping or not self.is_cleanup(row.path):
+                self._stop(row, halt.cause)
+
+    def open_tasks(self, graph: Graph, scope: str) -> list[TaskRow]:
+        """Tasks of the run itself, or of a scope, that are not settled; in the order of their paths."""
+        count = self.scope(scope).open_tasks if scope else self.run.open_tasks
+        known = self.draft.known_tasks()
+        if scope or graph.bodies:  # by name: tasks of other scopes are none of our business
+            paths = [inside(scope, name) for name in graph.plan.nodes]
+            rows = [row for path in paths if (row := known.get(path)) is not None and row.is_open]
+            if len(rows) != count:
+                self.draft.require_tasks(paths)
+        else:
+            rows = [row for row in known.values() if row.is_open]
+            if len(rows) != count:
+                self.draft.require("open")
+        return sorted(rows, key=lambda row: row.path)
+
+    def all_open_tasks(self) -> list[TaskRow]:
+        """Every task that is not settled, in scopes too, by path."""
         rows = [row for row in self.draft.known_tasks().values() if row.is_open]
-        if len(rows) != self.run.open_tasks:
+        if self.graph.bodies or len(rows) != self.run.open_tasks:
             self.draft.require("open")
         return sorted(rows, key=lambda row: row.path)
 
@@ -360,27 +481,55 @@ class Walk:
         """True for a task that is to run in a run that fails, too: an always edge started it, or it undoes another."""
         if path in self.graph.undoes:
             return True
-        into = self.graph.incoming[path]
-        if not any(edge.on is EdgeKind.ALWAYS for edge in into):
+        spot = self.graph.spot(path)
+        if not any(edge.on is EdgeKind.ALWAYS for edge in spot.incoming):
             return False
-        if path not in self.graph.gathers:
+        if not spot.gathers:
             return True
         row = self._tokens(path)
         return bool(row.always & row.live)
 
-    def _close_unreached(self) -> None:
-        """Nodes that a retry left pending and that nothing can reach any more, because the run was stopped again."""
-        if not self.run.open_tasks:
+    def _close_unreached(self, graph: Graph, scope: str) -> None:
+        """Nodes that a retry left pending and that nothing can reach any more, because all was stopped again."""
+        if not (self.scope(scope) if scope else self.run).open_tasks:
             return
-        rows = self.open_tasks()
+        rows = self.open_tasks(graph, scope)
         if all(row.state is TaskState.PENDING for row in rows):
+            cause = self.halt(scope).cause
             for row in rows:
-                self._stop(row)
+                self._stop(row, cause)
 
-    def _stop(self, row: TaskRow) -> None:
+    def _stop(self, row: TaskRow, cause: str) -> None:
         if row.state is TaskState.RETRYING:
             self.emit(do.CancelTimer(path=row.path, kind="retry", attempt=row.attempt))
-        elif row.state is TaskState.WAITING and self.graph.node(row.path).type is NodeType.WAIT:
-            self.emit(do.CancelTimer(path=row.path, kind="wait", attempt=row.attempt))
-        self.emit(do.CancelTask(path=row.path, cause=self.run.stop_cause, reported=False))
-        self.cancel_timers(row.path)
+        elif row.state is TaskState.WAITING:
+            kind = self.graph.node(row.path).type
+            if kind in LOOP_NODES:
+                _loops.stop(self, row.path, cause)
+                return
+            if kind is NodeType.WAIT:
+                self.emit(do.CancelTimer(path=row.path, kind="wait", attempt=row.attempt))
+        self.cancel(row.path, cause)
+
+    def cancel(self, path: str, cause: str, *, reported: bool = False) -> None:
+        """End a task without an outcome of its own."""
+        self.emit(do.CancelTask(path=path, cause=cause, reported=reported))
+        self.cancel_timers(path)
+
+
+def _has_all(spot: Spot, row: TokenRow) -> bool:
+    return (row.live | row.dead | row.failed) == (1 << len(spot.incoming)) - 1
+
+
+def _is_made_good(graph: Graph, name: str, names: Names) -> bool:
+    """True when each failure named was handled by an edge that can lead here."""
+    edges = graph.plan.edges
+    return all(handled_by is not None and name in edges[handled_by].reach for _, handled_by in names)
+
+
+def _disposition(spot: Spot, handler: int | None) -> str:
+    if handler is not None:
+        return "handled"
+    if spot.node.optional:
+        return "optional"
+    return "tolerated" if spot.name in spot.graph.tolerant else "unhandled"

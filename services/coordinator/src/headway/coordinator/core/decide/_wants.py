@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from headway.coordinator.core.events import RunEvent, RunStarted, SignalReceived
-from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.graph import Graph, Spot
+from headway.coordinator.core.paths import inside, loop_of, scopes_around
 from headway.coordinator.core.plan import CONTROL_NODES, Expression, Node, Template, VariablePath
 from headway.coordinator.core.rows import RUN_INPUT
 from headway.coordinator.core.state import Key
@@ -20,14 +21,45 @@ def wants(graph: Graph, event: RunEvent) -> frozenset[Key]:
     if isinstance(event, SignalReceived):
         return frozenset({("signals", event.name)} | {("task", path) for path in graph.waits.get(event.name, ())})
     path = getattr(event, "path", "")
-    return _after(graph, path) if path in graph.outgoing else frozenset()  # reports may name any path
+    own = graph.spots.get(path)
+    if own is not None and own.node.body is None:
+        return _after(graph, path)
+    if not graph.has(path):  # reports may name any path
+        return frozenset()
+    spot = graph.spot(path)
+    return _in_scope(spot) | ({("loop", path)} if spot.node.body is not None else set())
+
+
+def _in_scope(spot: Spot) -> frozenset[Key]:
+    """The same for a task of an item or iteration, and the rows that count it, outwards."""
+    around = scopes_around(spot.scope)
+    keys: set[Key] = set()
+    for key in _after(spot.graph, spot.name):
+        if key[0] == "payload":
+            keys.add(key)
+        else:
+            keys.add((key[0], _resolve(spot, str(key[1]))))
+    for scope in around:
+        loop = loop_of(scope)[0]
+        keys |= {("scope", scope), ("loop", loop), ("task", loop)}
+    return frozenset(keys)
+
+
+def _resolve(spot: Spot, name: str) -> str:
+    """The path of a node that an expression in this scope names."""
+    graph: Graph | None = spot.graph
+    for scope in (*scopes_around(spot.scope), ""):
+        if graph is None or name in graph.plan.nodes:
+            return inside(scope, name)
+        graph = graph.outer
+    return name
 
 
 @lru_cache(maxsize=65_536)
-def _after(graph: Graph, path: str) -> frozenset[Key]:
+def _after(graph: Graph, name: str) -> frozenset[Key]:
     """The node's own row, and what the nodes behind it need, through control nodes, which are decided at once."""
-    keys: set[Key] = {("task", path)}
-    seen, frontier = {path}, [path]
+    keys: set[Key] = {("task", name)}
+    seen, frontier = {name}, [name]
     while frontier:
         here = frontier.pop()
         for edge in graph.outgoing[here]:
@@ -38,7 +70,7 @@ def _after(graph: Graph, path: str) -> frozenset[Key]:
             if edge.target in seen:
                 continue
             seen.add(edge.target)
-            node = graph.node(edge.target)
+            node = graph.plan.nodes[edge.target]
             keys |= _keys_of(_reads(node))
             if node.type in CONTROL_NODES:
                 frontier.append(edge.target)
@@ -48,10 +80,12 @@ def _after(graph: Graph, path: str) -> frozenset[Key]:
 def _reads(node: Node) -> Iterable[VariablePath]:
     templates: list[Template] = [
         template
-        for template in (node.input, node.output, node.message, node.until, node.wait, node.zone)
+        for template in (node.input, node.message, node.until, node.wait, node.zone, node.over)
         if template is not None
     ]
     templates.extend(node.values.values())
+    if node.output is not None and node.body is None:
+        templates.append(node.output)
     for template in templates:
         yield from reads(template)
     if node.event_name is not None:

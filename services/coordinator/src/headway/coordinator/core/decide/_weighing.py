@@ -14,9 +14,10 @@ from headway.coordinator.core.templates import evaluate_condition
 
 if TYPE_CHECKING:
     from headway.coordinator.core.decide._walk import Walk
+    from headway.coordinator.core.graph import Spot
     from headway.coordinator.core.rows import TaskRow, TokenRow
 
-Names: TypeAlias = tuple[tuple[str, int | None], ...]  # failed nodes, each with the edge that handled it
+Names: TypeAlias = tuple[tuple[str, int | None], ...]  # failed nodes beside, each with the edge that handled it
 
 
 class Token(Struct, frozen=True):
@@ -30,37 +31,37 @@ class Token(Struct, frozen=True):
 LIVE, DEAD = Token("live"), Token("dead")
 
 
-def weigh(walk: Walk, edge: Edge, failure: Failure | None) -> Token:
-    """The token of an edge whose kind fits: its condition decides."""
+def weigh(walk: Walk, scope: str, edge: Edge, failure: Failure | None) -> Token:
+    """The token of an edge, in a scope or the run itself, whose kind fits: its condition decides."""
     if edge.when is None:
         return LIVE
     try:
-        return LIVE if _holds(walk, edge.when, edge.source, failure) else DEAD
+        return LIVE if _holds(walk, scope, edge, edge.when, failure) else DEAD
     except ExpressionError as error:
         return Token("live", fault=expression_failure(error, edge))
 
 
-def _holds(walk: Walk, condition: Expression, source: str, failure: Failure | None) -> bool:
-    scope = Scope(walk, error=failure and (source, failure))
-    return evaluate_condition(condition, scope.lookup, scope.present)
+def _holds(walk: Walk, scope: str, edge: Edge, condition: Expression, failure: Failure | None) -> bool:
+    view = Scope(walk, scope, error=failure and (edge.source, failure))
+    return evaluate_condition(condition, view.lookup, view.present)
 
 
-def weigh_failure(walk: Walk, path: str, failure: Failure) -> tuple[int | None, list[tuple[Edge, Token]]]:
+def weigh_failure(walk: Walk, spot: Spot, failure: Failure) -> tuple[int | None, list[tuple[Edge, Token]]]:
     """The edge that handles a failure, if any, and what each edge carries."""
     handler: int | None = None
     tokens: list[tuple[Edge, Token]] = []
-    for edge in walk.graph.outgoing[path]:
+    for edge in spot.outgoing:
         if edge.on is EdgeKind.SUCCESS:
             continue
         token = DEAD
         if edge.on is EdgeKind.ALWAYS:
-            token = weigh(walk, edge, failure)
+            token = weigh(walk, spot.scope, edge, failure)
         elif handler is None and _selects(edge, failure):
-            token = weigh(walk, edge, failure)
+            token = weigh(walk, spot.scope, edge, failure)
             handler = edge.index if token is not DEAD else None
         tokens.append((edge, token))
-    onward = DEAD if walk.graph.node(path).optional else Token("failed", ((path, handler),))
-    tokens.extend((edge, onward) for edge in walk.graph.outgoing[path] if edge.on is EdgeKind.SUCCESS)
+    onward = DEAD if spot.node.optional else Token("failed", ((spot.name, handler),))
+    tokens.extend((edge, onward) for edge in spot.outgoing if edge.on is EdgeKind.SUCCESS)
     return handler, tokens
 
 
@@ -92,6 +93,11 @@ def names_of(row: TokenRow) -> Names:
     for names in row.names.values():
         seen.update((name, handled_by) for name, handled_by in names)
     return tuple(sorted(seen.items()))
+
+
+def within_reach(spot: Spot, row: TokenRow) -> int:
+    """How many live tokens there are at a node, and may still come."""
+    return len(spot.incoming) - row.dead.bit_count() - row.failed.bit_count()
 
 
 def _selects(edge: Edge, failure: Failure) -> bool:

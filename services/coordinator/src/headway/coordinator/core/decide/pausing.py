@@ -23,7 +23,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 def pause(walk: Walk, event: RunPaused) -> None:
     """Hold what could start."""
-    rows = walk.open_tasks()
+    rows = walk.all_open_tasks()
     timers = walk.draft.known_timers() if event.stop_clock else {}
     walk.emit(do.PauseRun(reason=event.reason, clock_stopped=event.stop_clock))
     for row in rows:
@@ -40,7 +40,7 @@ def pause(walk: Walk, event: RunPaused) -> None:
 
 def resume(walk: Walk) -> None:
     """Let go of what was held."""
-    rows, held = walk.open_tasks(), walk.run.steering.held
+    rows, held = walk.all_open_tasks(), walk.run.steering.held
     walk.emit(do.ResumeRun())
     for row in rows:
         if row.state is TaskState.READY:

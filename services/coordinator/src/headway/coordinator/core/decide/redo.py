@@ -2,23 +2,34 @@
 
 The redo set is the chosen nodes and all that can be reached from them, not walking through a join whose kept tokens
 suffice. In it, tasks begin again with a new attempt, tokens that leave it are erased, tokens that enter it are kept.
-Everything outside stays as it is.
+Everything outside stays as it is. A node in a map or repeat reopens its item or iteration, in which the same is done,
+and the map or repeat, which goes on; other items keep their results.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide._undoing import undone
-from headway.coordinator.core.decide._walk import Walk
-from headway.coordinator.core.events import RunRetried
+from headway.coordinator.core.decide._weighing import within_reach
 from headway.coordinator.core.graph import Graph
-from headway.coordinator.core.machines import TaskState
-from headway.coordinator.core.plan import Edge, Json, NodeType
+from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.paths import inside, loop_of, scopes_around
+from headway.coordinator.core.plan import NodeType
 from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, NodeUndoes, NothingToRetry
-from headway.coordinator.core.rows import PayloadKey, TaskRow, TokenRow
-from headway.coordinator.core.state import Draft
+from headway.coordinator.core.rows import TaskRow, TokenRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headway.coordinator.core.decide._walk import Walk
+    from headway.coordinator.core.events import RunRetried
+    from headway.coordinator.core.plan import Edge, Json
+    from headway.coordinator.core.rows import PayloadKey
+    from headway.coordinator.core.state import Draft
 
 Begin: TypeAlias = Callable[[str], None]
 """Lets the pending node of a path begin."""
@@ -26,7 +37,7 @@ Begin: TypeAlias = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedoPlan:
-    """What a retry does: paths in the plan's order.
+    """What a retry does in the run itself, or in an item or iteration: nodes in the plan's order.
 
     Attributes:
         starts: chosen, and nothing that is redone leads to them, or they are joins that need nothing more: they start
@@ -44,39 +55,97 @@ class RedoPlan:
     undone: frozenset[str]
 
 
+class Part:
+    """The rows of the run itself, or of an item or iteration, by node."""
+
+    __slots__ = ("draft", "graph", "scope")
+
+    def __init__(self, draft: Draft, graph: Graph, scope: str) -> None:
+        """Load them. Raises Missing."""
+        self.draft = draft
+        self.graph = graph
+        self.scope = scope
+        if scope or graph.bodies:
+            draft.require_tasks([inside(scope, name) for name in graph.plan.nodes])
+        else:
+            draft.require("all")
+
+    def task(self, name: str) -> TaskRow | None:
+        """A node's task."""
+        return self.draft.task(inside(self.scope, name))
+
+    def token(self, name: str) -> TokenRow | None:
+        """The tokens that a node gathers."""
+        return self.draft.token(inside(self.scope, name))
+
+    def tasks(self) -> dict[str, TaskRow]:
+        """Those that there are, in the plan's order."""
+        return {name: row for name in self.graph.plan.nodes if (row := self.task(name)) is not None}
+
+
 def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
-    """Work out the redo set.
+    """Work out the redo set of a run.
 
     Raises:
         NodeNotFound, NodeUndoes, NodeNotReached, NothingToRetry: the choice is no good.
-        Missing: all rows are needed.
+        Missing: more rows are needed.
     """
-    draft.require("all")
-    tasks = draft.known_tasks()
-    named = tuple(dict.fromkeys(chosen))
-    for path in named:
-        if path not in graph.plan.nodes:
+    by_scope = _by_scope(draft, graph, chosen)
+    part = Part(draft, graph, "")
+    gone = undone(draft, graph)
+    picked = {*gone, *_pick(part, tuple(by_scope.get("", ())))}
+    if not picked:
+        raise NothingToRetry(run_id=draft.state.run_id)
+    return _plan(part, picked, gone)
+
+
+def _by_scope(draft: Draft, graph: Graph, chosen: Iterable[str]) -> dict[str, dict[str, None]]:
+    """The chosen nodes by their scopes, and the maps and repeats that lie around them by theirs."""
+    by_scope: dict[str, dict[str, None]] = {}
+    for path in chosen:
+        if not graph.has(path):
             raise NodeNotFound(node=path, workflow=graph.plan.workflow, version=str(draft.run.version))
         if path in graph.undoes:
             raise NodeUndoes(node=path, undone=graph.undoes[path])
-        if path not in tasks or was_passed_over(tasks[path]):
+        spot = graph.spot(path)
+        row = draft.task(path) if _is_begun(draft, spot.scope) else None
+        if row is None or was_passed_over(row):
             raise NodeNotReached(node=path)
+        by_scope.setdefault(spot.scope, {})[spot.name] = None
+        for scope in scopes_around(spot.scope):
+            loop = graph.spot(loop_of(scope)[0])
+            by_scope.setdefault(loop.scope, {})[loop.name] = None
+    return by_scope
+
+
+def _is_begun(draft: Draft, scope: str) -> bool:
+    """True unless an item or iteration around was never begun, or not since its map or repeat began anew."""
+    for each in scopes_around(scope):
+        path, index = loop_of(each)
+        loop = draft.loop(path)
+        if loop is None or index >= loop.started or draft.scope(each) is None:
+            return False
+    return True
+
+
+def _pick(part: Part, named: tuple[str, ...]) -> set[str]:
     unfinished = _was_stopped if named else _is_unfinished
-    gone = undone(draft, graph)
-    picked = {*named, *gone, *(path for path, row in tasks.items() if unfinished(row) and path not in graph.undoes)}
-    if not picked:
-        raise NothingToRetry(run_id=draft.state.run_id)
-    redo = _spread(draft, graph, picked)
-    order = [path for path in graph.plan.nodes if path in tasks]
+    undo = part.graph.undoes
+    return {*named, *(name for name, row in part.tasks().items() if unfinished(row) and name not in undo)}
+
+
+def _plan(part: Part, picked: set[str], gone: frozenset[str] = frozenset()) -> RedoPlan:
+    redo = _spread(part, picked)
+    order = list(part.tasks())
     starts = tuple(
-        path
-        for path in order
-        if path in picked and (not _is_led_to(graph, path, redo) or _suffices(draft, graph, path, redo))
+        name
+        for name in order
+        if name in picked and (not _is_led_to(part.graph, name, redo) or _suffices(part, name, redo))
     )
     return RedoPlan(
         starts=starts,
-        reset=tuple(path for path in order if path in redo and path not in starts),
-        kept=tuple(path for path in order if path not in redo),
+        reset=tuple(name for name in order if name in redo and name not in starts),
+        kept=tuple(name for name in order if name not in redo),
         nodes=frozenset(redo),
         undone=gone,
     )
@@ -85,6 +154,7 @@ def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
 def redo(walk: Walk, event: RunRetried) -> None:
     """Reopen the run and start again from the chosen nodes."""
     plan = plan_redo(walk.draft, walk.graph, event.chosen)
+    walk.chosen = {scope: tuple(names) for scope, names in _by_scope(walk.draft, walk.graph, event.chosen).items()}
     reopen(walk, "retry", plan, keep_input=not event.render_inputs)
 
 
@@ -98,32 +168,11 @@ def reopen(walk: Walk, opening: str, plan: RedoPlan, *, keep_input: bool, instea
         keep_input: of the nodes that start, unless they had none.
         instead: by path, what happens to a node that would start at once.
     """
-    again = (*plan.starts, *plan.reset)
-    doubtful = {edge.index: edge for path in again if path not in instead for edge in _doubtful(walk, path, plan.nodes)}
     variables = _kept_variables(walk, plan)
     walk.emit(do.ReopenRun(opening=opening, chosen=plan.starts, reset=plan.reset, kept=plan.kept))
     if variables is not None:
         walk.emit(do.ResetVariables(values=variables))
-    for path in again:
-        row = walk.row(path)
-        repeats = row.state is TaskState.SUCCEEDED or path in plan.undone
-        walk.emit(do.RedoTask(path=path, generation=row.generation + repeats))
-    named = {path: _named(walk, path) for path in walk.graph.gathers}
-    for path in sorted(walk.graph.gathers):
-        row = walk.draft.token(path)
-        edges = walk.graph.incoming[path]
-        slots = tuple(slot for slot, edge in enumerate(edges) if edge.source in plan.nodes or edge.index in doubtful)
-        if row is not None and slots:
-            walk.emit(do.EraseTokens(path=path, slots=slots))
-    _excuse(walk, plan, named)
-    walk.arm_deadline()
-    for edge in doubtful.values():
-        walk.weigh_again(edge)
-    for path in plan.starts:
-        if path in instead:
-            instead[path](path)
-        else:
-            _start(walk, path, doubtful.values(), keep_input=keep_input)
+    _redo(walk, Part(walk.draft, walk.graph, ""), plan, keep_input=keep_input, instead=instead)
 
 
 def _kept_variables(walk: Walk, plan: RedoPlan) -> dict[str, Json] | None:
@@ -145,56 +194,91 @@ def _kept_variables(walk: Walk, plan: RedoPlan) -> dict[str, Json] | None:
     return variables
 
 
-def _start(walk: Walk, path: str, doubtful: Iterable[Edge], *, keep_input: bool) -> None:
-    if path in walk.graph.gathers:
-        walk.resume(path, keep_input=keep_input)
-    elif not any(edge.target == path for edge in doubtful):
-        walk.start(path, by_always=walk.is_cleanup(path), keep_input=keep_input)
+def redo_scope(walk: Walk, scope: str, chosen: tuple[str, ...]) -> None:
+    """Reopen an item or iteration and start again from the chosen nodes in it; none: from what did not succeed."""
+    part = Part(walk.draft, walk.graph.body(scope), scope)
+    if walk.scope(scope).state is not RunState.RUNNING:
+        walk.emit(do.ReopenScope(path=scope))
+    picked = _pick(part, chosen) or {name for name in part.graph.starts if part.task(name) is not None}
+    _redo(walk, part, _plan(part, picked), keep_input=True)
+    walk.touch(scope)
 
 
-def _doubtful(walk: Walk, path: str, redone: frozenset[str]) -> list[Edge]:
+def _redo(walk: Walk, part: Part, plan: RedoPlan, *, keep_input: bool, instead: Mapping[str, Begin] = {}) -> None:
+    graph, scope = part.graph, part.scope
+    again = (*plan.starts, *plan.reset)
+    doubtful = {edge.index: edge for name in again if name not in instead for edge in _doubtful(part, name, plan.nodes)}
+    for name in again:
+        row = walk.row(inside(scope, name))
+        repeats = row.state is TaskState.SUCCEEDED or name in plan.undone
+        walk.emit(do.RedoTask(path=row.path, generation=row.generation + repeats))
+    named = {name: _named(part, name) for name in graph.gathers}
+    for name in sorted(graph.gathers):
+        tokens = part.token(name)
+        edges = graph.incoming[name]
+        slots = tuple(slot for slot, edge in enumerate(edges) if edge.source in plan.nodes or edge.index in doubtful)
+        if tokens is not None and slots:
+            walk.emit(do.EraseTokens(path=tokens.path, slots=slots))
+    _excuse(walk, part, plan, named)
+    if not scope:
+        walk.arm_deadline()
+    for edge in doubtful.values():
+        walk.weigh_again(graph, scope, edge)
+    for name in plan.starts:
+        path = inside(scope, name)
+        if path in instead:
+            instead[path](path)
+        elif name in graph.gathers:
+            walk.resume(path, keep_input=keep_input)
+        elif not any(edge.target == name for edge in doubtful.values()):
+            walk.start(path, by_always=walk.is_cleanup(path), keep_input=keep_input)
+
+
+def _doubtful(part: Part, name: str, redone: frozenset[str]) -> list[Edge]:
     """Edges to a node that failed because the condition of one could not be evaluated: they are weighed again."""
-    row = walk.row(path)
-    details = (row.error or {}).get("details")
-    if row.leased_at is not None or not isinstance(details, dict) or "edge" not in details:
+    row = part.task(name)
+    details = None if row is None else (row.error or {}).get("details")
+    if row is None or row.leased_at is not None or not isinstance(details, dict) or "edge" not in details:
         return []
-    tokens = walk.draft.token(path) if path in walk.graph.gathers else TokenRow(path, live=1)
+    tokens = part.token(name) if name in part.graph.gathers else TokenRow(row.path, live=1)
     live = 0 if tokens is None else tokens.live
     return [
         edge
-        for slot, edge in enumerate(walk.graph.incoming[path])
+        for slot, edge in enumerate(part.graph.incoming[name])
         if edge.when is not None and live >> slot & 1 and edge.source not in redone
     ]
 
 
-def _named(walk: Walk, path: str) -> set[str]:
+def _named(part: Part, name: str) -> set[str]:
     """The failed nodes that tokens at a node name."""
-    row = walk.draft.token(path)
-    return set() if row is None else {name for named in row.names.values() for name, _ in named}
+    row = part.token(name)
+    return set() if row is None else {failed for named in row.names.values() for failed, _ in named}
 
 
-def _excuse(walk: Walk, plan: RedoPlan, named: Mapping[str, set[str]]) -> None:
+def _excuse(walk: Walk, part: Part, plan: RedoPlan, named: Mapping[str, set[str]]) -> None:
     """Failures that counted because a join could not fire, which now can again, are tolerated until it cannot.
 
     Those of nodes that were to undo what is done anew count no more. `named`: by node, as its tokens stood before.
     """
-    for path in walk.graph.undoes:
-        row = walk.draft.task(path)
+    graph = part.graph
+    for name in graph.undoes:
+        row = part.task(name)
         if row is not None and row.disposition == "unhandled":
-            walk.emit(do.ExcuseFailure(path=path))
+            walk.emit(do.ExcuseFailure(path=row.path))
     excused: set[str] = set()
     counting: set[str] = set()
-    for path in walk.graph.gathers:
-        row = walk.draft.token(path) if walk.graph.excuses(path) else None
+    for name in graph.gathers:
+        row = part.token(name) if graph.excuses(name) else None
         if row is None:
             continue
-        if path in plan.nodes and walk.within_reach(row) >= walk.graph.need(path):
-            excused |= named[path]
-        elif row.live.bit_count() < walk.graph.need(path):
-            counting |= _named(walk, path)
-    for path in sorted(excused - counting - plan.nodes):
-        if walk.row(path).disposition == "unhandled" and path in walk.graph.tolerant:
-            walk.emit(do.ExcuseFailure(path=path))
+        if name in plan.nodes and within_reach(graph.at(part.scope, name), row) >= graph.need(name):
+            excused |= named[name]
+        elif row.live.bit_count() < graph.need(name):
+            counting |= _named(part, name)
+    for name in sorted(excused - counting - plan.nodes):
+        row = walk.row(inside(part.scope, name))
+        if row.disposition == "unhandled" and name in graph.tolerant:
+            walk.emit(do.ExcuseFailure(path=row.path))
 
 
 def was_passed_over(row: TaskRow) -> bool:
@@ -211,25 +295,26 @@ def _is_unfinished(row: TaskRow) -> bool:
     return _was_stopped(row) or (row.state is TaskState.FAILED and row.disposition != "handled")
 
 
-def _is_led_to(graph: Graph, path: str, redo: set[str]) -> bool:
-    return any(edge.source in redo for edge in graph.incoming[path])
+def _is_led_to(graph: Graph, name: str, redo: set[str]) -> bool:
+    return any(edge.source in redo for edge in graph.incoming[name])
 
 
-def _spread(draft: Draft, graph: Graph, redo: set[str]) -> set[str]:
+def _spread(part: Part, redo: set[str]) -> set[str]:
     """Grow the set along the edges until nothing new is reached."""
     chosen, grown = frozenset(redo), True
     while grown:
-        targets = {edge.target for path in redo for edge in graph.outgoing[path]} - redo
-        fresh = {path for path in targets if path in chosen or not _suffices(draft, graph, path, redo)}
+        targets = {edge.target for name in redo for edge in part.graph.outgoing[name]} - redo
+        fresh = {name for name in targets if name in chosen or not _suffices(part, name, redo)}
         grown = bool(fresh)
         redo = redo | fresh
     return redo
 
 
-def _suffices(draft: Draft, graph: Graph, path: str, redo: set[str]) -> bool:
+def _suffices(part: Part, name: str, redo: set[str]) -> bool:
     """True for a join that the live tokens from outside the redo set keep fired."""
-    row = draft.token(path) if graph.is_count_join(path) and path in graph.gathers else None
+    graph = part.graph
+    row = part.token(name) if graph.is_count_join(name) and name in graph.gathers else None
     if row is None:
         return False
-    kept = sum(row.live >> slot & 1 for slot, edge in enumerate(graph.incoming[path]) if edge.source not in redo)
-    return kept >= graph.need(path)
+    kept = sum(row.live >> slot & 1 for slot, edge in enumerate(graph.incoming[name]) if edge.source not in redo)
+    return kept >= graph.need(name)

@@ -8,8 +8,10 @@ from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.decide.redo import plan_redo, reopen, was_passed_over
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import NodeSkipped
+from headway.coordinator.core.graph import Spot
 from headway.coordinator.core.machines import REOPENINGS, SKIP_TRANSITION, TaskState
-from headway.coordinator.core.plan import Json, Node, NodeType
+from headway.coordinator.core.paths import scope_of
+from headway.coordinator.core.plan import Json, NodeType
 from headway.coordinator.core.refusals import (
     InvalidArgument,
     NodeNotFound,
@@ -35,14 +37,17 @@ def skip(walk: Walk, event: NodeSkipped) -> None:
         NodeNotFound, RunNotHeld, NodeNotReached, NodeNotSkippable, InvalidArgument: nothing was decided.
     """
     run, path = walk.run, event.path
-    if path not in walk.graph.plan.nodes:
+    if not walk.graph.has(path):
         raise NodeNotFound(node=path, workflow=walk.graph.plan.workflow, version=str(run.version))
     if not run.is_paused and run.state not in REOPENINGS["skip"].sources:
         raise RunNotHeld(run_id=walk.draft.state.run_id, state=run.state)
     row = walk.draft.task(path)
     if row is None or was_passed_over(row):
         raise NodeNotReached(node=path)
-    chosen = _chosen(walk, walk.graph.node(path), event.output.value)
+    if walk.graph.node(path).body is not None:
+        remedy = "its result is that of its items or iterations; skip nodes in them, of a paused run"
+        raise NodeNotSkippable(node=path, state=row.state, remedy=remedy)
+    chosen = _chosen(walk, walk.graph.spot(path), event.output.value)
     if run.is_paused:
         if row.state not in SKIP_TRANSITION:
             raise _not_skippable(row)
@@ -55,6 +60,9 @@ def _reopen(walk: Walk, event: NodeSkipped, chosen: int | None, row: TaskRow) ->
     path = event.path
     if row.state is TaskState.SUCCEEDED:
         raise _not_skippable(row)
+    if scope_of(path):
+        remedy = "it is in a map or repeat; retry it, pause the run, and skip it then"
+        raise NodeNotSkippable(node=path, state=row.state, remedy=remedy)
     plan = plan_redo(walk.draft, walk.graph, [path])
     if path not in plan.starts:
         remedy = "nodes that lead to it start again with the run; retry the run, or skip those"
@@ -70,8 +78,9 @@ def _succeed(walk: Walk, event: NodeSkipped, chosen: int | None, via: str, path:
     walk.complete(path, via, event.output, chosen=chosen, cause="skipped")
 
 
-def _chosen(walk: Walk, node: Node, value: Json) -> int | None:
+def _chosen(walk: Walk, spot: Spot, value: Json) -> int | None:
     """Of a switch, the edge that its output names. Raises InvalidArgument when the output does not fit the node."""
+    node = spot.node
     if node.type is NodeType.FINISH:
         raise InvalidArgument(field="node", problem="a finish node ends the run by what it says; it cannot be skipped")
     if node.type is NodeType.SET:
@@ -79,7 +88,7 @@ def _chosen(walk: Walk, node: Node, value: Json) -> int | None:
     if node.type is not NodeType.SWITCH:
         return None
     given = [case.edge for case in node.cases] + ([] if node.default_edge is None else [node.default_edge])
-    edges = {walk.graph.plan.edges[edge].target: edge for edge in reversed(given)}
+    edges = {spot.graph.plan.edges[edge].target: edge for edge in reversed(given)}
     target = value.get("to") if isinstance(value, dict) else None
     if not isinstance(target, str) or target not in edges:
         problem = f'that of a switch is {{"to": <node>}} with one of {", ".join(sorted(edges))}'

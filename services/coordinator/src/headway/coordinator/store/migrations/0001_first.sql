@@ -87,7 +87,8 @@ CREATE TABLE run_labels (
 CREATE INDEX run_labels_by_value ON run_labels (namespace, name, value, created_at, run_id);
 
 -- Payloads, stored once, never changed. A row for: the run's input (path '', role 'input', attempt 0); a task's
--- rendered input (role 'input', at the attempt that rendered it); a task's output (role 'output', at its attempt).
+-- rendered input (role 'input', at the attempt that rendered it); a task's output (role 'output', at its attempt); a
+-- hundred items of a map's list (role 'items', at the path of the first of them); an item's computed result (role 'output').
 CREATE TABLE outputs (
     attempt  bigint   NOT NULL,
     bucket   smallint NOT NULL,
@@ -96,7 +97,7 @@ CREATE TABLE outputs (
     role     text     NOT NULL,
     data     bytea    NOT NULL,                     -- JSON, UTF-8, checked before it is written
     CONSTRAINT outputs_pkey PRIMARY KEY (bucket, run_id, path, attempt, role),
-    CONSTRAINT outputs_role CHECK (role IN ('input', 'output'))
+    CONSTRAINT outputs_role CHECK (role IN ('input', 'output', 'items'))
 );
 
 CREATE TABLE tasks (
@@ -198,6 +199,61 @@ CREATE TABLE tokens (
     CONSTRAINT tokens_pkey PRIMARY KEY (bucket, run_id, path)
 ) WITH (fillfactor = 60);
 
+-- How far maps and repeats are: a row for each that began.
+CREATE TABLE loops (
+    bucket         smallint NOT NULL,
+    run_id         uuid     NOT NULL,
+    path           text     NOT NULL,                -- of its task
+    attempt        bigint   NOT NULL,                -- of its task, when its list was made
+    total          integer  NOT NULL,                -- items; of a repeat, the iterations that it may have
+    source         text,                             -- the map whose results it goes over
+    started        integer  NOT NULL,                -- begun, in order
+    open           integer  NOT NULL,                -- under way
+    succeeded      integer  NOT NULL,
+    failed         integer  NOT NULL,
+    cancelled      integer  NOT NULL,
+    output_bytes   bigint   NOT NULL,                -- of the results of items that succeeded
+    output_path    text,                             -- of a repeat: its latest iteration's output
+    output_attempt bigint,
+    failures       bytea    NOT NULL,                -- JSON list: the first items that failed
+    stop           text,                             -- why nothing more is begun
+    closing        boolean  NOT NULL,                -- the grace is over: what still runs is closed
+    cursor         integer,                          -- items from here on have not been told of the stop yet
+    redo_from      integer,                          -- items from here on that did not succeed are to be done again
+    redo_failed    boolean  NOT NULL,                -- of those, failed ones too
+    CONSTRAINT loops_pkey PRIMARY KEY (bucket, run_id, path),
+    CONSTRAINT loops_counts CHECK (open >= 0 AND succeeded >= 0 AND failed >= 0 AND cancelled >= 0
+                                   AND open + succeeded + failed + cancelled = started AND started <= total)
+) WITH (fillfactor = 60);
+
+-- Items of maps and iterations of repeats, each of which counts its tasks as a run does.
+CREATE TABLE scopes (
+    bucket          smallint    NOT NULL,
+    run_id          uuid        NOT NULL,
+    path            text        NOT NULL,           -- resize[12]
+    loop            text        NOT NULL,           -- resize
+    index           integer     NOT NULL,           -- 12
+    state           text        NOT NULL,
+    attempt         bigint      NOT NULL,
+    failing         boolean     NOT NULL,
+    stopped         boolean     NOT NULL,           -- something in it was cut short
+    open_tasks      integer     NOT NULL,
+    succeeded_tasks integer     NOT NULL,
+    unhandled_tasks integer     NOT NULL,
+    error           bytea,                          -- JSON {failure_class, type, message, paths}
+    output_path     text,                           -- where its result is: outputs (path, attempt)
+    output_attempt  bigint,
+    output_bytes    integer     NOT NULL,
+    created_at      timestamptz NOT NULL,
+    finished_at     timestamptz,
+    CONSTRAINT scopes_pkey PRIMARY KEY (bucket, run_id, path),
+    CONSTRAINT scopes_state CHECK (state IN ('running', 'succeeded', 'failed', 'cancelled')),
+    CONSTRAINT scopes_final_has_end CHECK ((state <> 'running') = (finished_at IS NOT NULL)),
+    CONSTRAINT scopes_open_has_tasks CHECK ((state = 'running') = (open_tasks > 0)),
+    CONSTRAINT scopes_failed_has_error CHECK ((state = 'failed') = (error IS NOT NULL))
+) WITH (fillfactor = 60);
+CREATE INDEX scopes_in_order ON scopes (bucket, run_id, loop, index);
+
 CREATE TABLE run_events (
     seq      bigint      NOT NULL,                  -- gap-free, from 1
     at       timestamptz NOT NULL,
@@ -244,7 +300,7 @@ CREATE TABLE timers (
     CONSTRAINT timers_pkey PRIMARY KEY (bucket, run_id, path, kind, attempt),
     CONSTRAINT timers_kind CHECK (kind IN
         ('wait', 'event_timeout', 'retry', 'queue_timeout', 'total_timeout', 'heartbeat_timeout', 'stall_timeout',
-         'run_deadline', 'cancel_grace'))
+         'run_deadline', 'cancel_grace', 'go_on'))
 );
 CREATE INDEX timers_due ON timers (due_at); -- as runs_by_creation
 

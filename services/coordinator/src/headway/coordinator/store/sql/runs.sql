@@ -97,6 +97,10 @@ LEFT JOIN outputs AS o ON o.bucket = $1 AND o.run_id = r.run_id AND o.path = r.o
                       AND o.attempt = r.output_attempt AND o.role = 'output'
 WHERE r.bucket = $1 AND r.run_id = $2 AND r.namespace IS NOT DISTINCT FROM $3;
 
+-- name: get_run_version
+-- What a run runs.
+SELECT workflow, version FROM runs WHERE bucket = $1 AND run_id = $2 AND namespace IS NOT DISTINCT FROM $3;
+
 -- name: get_run_state
 -- Where a run stands, and its latest event.
 SELECT state, seq FROM runs WHERE bucket = $1 AND run_id = $2 AND namespace IS NOT DISTINCT FROM $3;

@@ -215,6 +215,53 @@ LEFT JOIN outputs AS o ON o.bucket = $1 AND o.run_id = t.run_id AND o.path = t.p
 WHERE t.bucket = $1 AND t.run_id = $2
 ORDER BY t.created_at, t.path;
 
+-- name: get_named_tasks
+-- The same of tasks that are named: where a run has maps or repeats, only those that are asked for.
+SELECT t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.queue, t.handler, t.failure_class, t.error,
+       t.disposition, t.cause, t.created_at, t.started_at, t.finished_at, t.due_at, t.owner, t.lease_expires_at,
+       CASE WHEN octet_length(o.data) <= $4 THEN o.data END AS output,
+       b.percent, b.message, b.progress_at,
+       CASE WHEN t.state = 'waiting' THEN i.data END AS waits_for
+FROM unnest($3::text[]) AS x (path)
+CROSS JOIN LATERAL (
+    SELECT path, state, attempt, generation, tries, losses, queue, handler, failure_class, error, disposition, cause,
+           created_at, started_at, finished_at, due_at, owner, lease_expires_at, input_attempt, output_attempt
+    FROM tasks
+    WHERE bucket = $1 AND run_id = $2 AND path = x.path
+    LIMIT 1
+) AS t
+LEFT JOIN LATERAL (
+    SELECT data
+    FROM outputs
+    WHERE bucket = $1 AND run_id = $2 AND path = t.path AND attempt = t.output_attempt AND role = 'output'
+    LIMIT 1
+) AS o ON true
+LEFT JOIN LATERAL (
+    SELECT percent, message, progress_at
+    FROM beats
+    WHERE bucket = $1 AND run_id = $2 AND path = t.path AND attempt = t.attempt
+    LIMIT 1
+) AS b ON true
+LEFT JOIN LATERAL (
+    SELECT data
+    FROM outputs
+    WHERE bucket = $1 AND run_id = $2 AND path = t.path AND attempt = t.input_attempt AND role = 'input'
+    LIMIT 1
+) AS i ON true
+ORDER BY t.created_at, t.path;
+
+-- name: get_named_attempts
+-- Attempts of such tasks that were left behind, oldest first.
+SELECT a.path, a.attempt, a.owner, a.leased_at, a.ended_at, a.outcome, a.failure_class, a.error
+FROM unnest($3::text[]) AS x (path)
+CROSS JOIN LATERAL (
+    SELECT path, attempt, owner, leased_at, ended_at, outcome, failure_class, error
+    FROM attempts
+    WHERE bucket = $1 AND run_id = $2 AND path = x.path
+    OFFSET 0
+) AS a
+ORDER BY a.path, a.attempt;
+
 -- name: get_run_attempts
 -- A run's attempts that were left behind, oldest first.
 SELECT path, attempt, owner, leased_at, ended_at, outcome, failure_class, error

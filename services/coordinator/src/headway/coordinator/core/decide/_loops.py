@@ -1,0 +1,448 @@
+"""Maps and repeats: how they begin, go on and end.
+
+Their task waits while they are under way. Each item or iteration is a scope with tasks of its own, which ends as a run
+does, by the same function; then the next one begins. One decision begins, stops or closes `Walk.room` of them; what is
+left goes on when one of them ends, or by the timer `go_on`, so that no map holds up others, however large it is.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import orjson
+
+from headway.coordinator.core import actions as do
+from headway.coordinator.core.cel import ExpressionError
+from headway.coordinator.core.decide import redo
+from headway.coordinator.core.decide._ending import unhandled
+from headway.coordinator.core.decide._scope import Scope
+from headway.coordinator.core.document import NULL, Document
+from headway.coordinator.core.events import Failure
+from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.outcome import outcome, tally_of
+from headway.coordinator.core.paths import CHUNK, chunk_key, inside, loop_of, scope_at, scope_of
+from headway.coordinator.core.plan import Expression, FailureClass, Json, Node, NodeType, Place, Reference
+from headway.coordinator.core.state import PAGE
+from headway.coordinator.core.templates import evaluate_condition, render, whole_reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headway.coordinator.core.decide._walk import Walk
+    from headway.coordinator.core.graph import Graph
+    from headway.coordinator.core.rows import LoopRow, PayloadKey, ScopeRow
+
+NAMED_PATHS = 20  # failing tasks that an item's error names
+PAYLOAD_LIMIT = 1 << 20  # bytes of JSON, of an item's result
+
+
+# --- begin
+
+
+def begin(walk: Walk, path: str, *, keep_input: bool) -> None:
+    """Let a map or repeat begin; or go on where it stopped, when the run was reopened and its list is kept.
+
+    Raises:
+        ExpressionError: its list cannot be evaluated.
+    """
+    node = walk.graph.node(path)
+    before = walk.draft.loop(path) if keep_input else None
+    if before is not None and _goes_on(walk, path, node, before):
+        return
+    attempt = walk.row(path).attempt
+    if node.type is NodeType.REPEAT:
+        walk.emit(do.OpenLoop(path=path, attempt=attempt, total=node.max_iterations, source=None))
+    elif not _open_map(walk, path, node, attempt):
+        return
+    walk.emit(do.AwaitTask(path=path, due_at=None))
+    go_on(walk, path)
+
+
+def _goes_on(walk: Walk, path: str, node: Node, loop: LoopRow) -> bool:
+    """Take up what was begun before: the chosen items and those that were stopped; if none were chosen, failed ones."""
+    owners = {scope: loop_of(scope) for scope in walk.chosen if scope}
+    chosen = {index: walk.chosen[scope] for scope, (owner, index) in owners.items() if owner == path}
+    is_repeat = node.type is NodeType.REPEAT
+    unfinished = loop.failed or loop.cancelled or (loop.stop is not None if is_repeat else loop.started < loop.total)
+    if not (chosen or unfinished):
+        return False
+    started = min(chosen) + 1 if chosen and is_repeat else loop.started
+    redo_from = None if chosen and is_repeat else 0  # a chosen iteration is the latest one then
+    walk.emit(do.ReopenLoop(path=path, started=started, redo_from=redo_from, redo_failed=not chosen))
+    walk.emit(do.AwaitTask(path=path, due_at=None))
+    for index, names in sorted(chosen.items()):
+        if index < started:
+            redo.redo_scope(walk, scope_at(path, index), names)
+    go_on(walk, path)
+    return True
+
+
+def _open_map(walk: Walk, path: str, node: Node, attempt: int) -> bool:
+    """Store its list, in chunks; False: it failed. The results of another map are gone over where they are."""
+    scope = Scope(walk, scope_of(path), target=path)
+    if node.over is None:
+        raise LookupError(path)
+    whole = whole_reference(node.over)
+    other = None if whole is None else scope.map_behind(whole)
+    if other is not None:
+        walk.emit(do.OpenLoop(path=path, attempt=attempt, total=other.total, source=other.path))
+        return True
+    value = Document.of(render(node.over, scope.lookup, scope.present)).value
+    if isinstance(value, dict):
+        entries: list[Json] = [{"key": key, "value": entry} for key, entry in value.items()]
+        value = entries
+    if not isinstance(value, list):
+        message = f"`over` must give a list or a map, not {orjson.dumps(value).decode()[:100]}"
+        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type="NotAList", message=message)
+        walk.fail(path, "decide_failed", failure, retryable=False)
+        return False
+    walk.emit(do.OpenLoop(path=path, attempt=attempt, total=len(value), source=None))
+    for first in range(0, len(value), CHUNK):
+        key = chunk_key(path, attempt, first)
+        chunk: list[Json] = value[first : first + CHUNK]
+        data = Document.of(chunk)
+        walk.emit(do.StorePayload(path=key[0], attempt=key[1], role=key[2], data=data))
+    return True
+
+
+# --- go on
+
+
+def go_on(walk: Walk, path: str) -> None:
+    """Do what is next: begin items, stop them, or end."""
+    if walk.loop(path).stop is None and walk.is_over_for(path):
+        walk.emit(do.StopLoop(path=path, cause=walk.halt(scope_of(path)).cause, closing=False))
+    loop = walk.loop(path)
+    if loop.stop is not None:
+        _tell_open_items(walk, path)
+    elif walk.graph.node(path).type is NodeType.MAP:
+        _fill(walk, path)
+    elif not (loop.open or (loop.failed and loop.redo_from is None)):
+        _iterate(walk, path)
+    _end_if_over(walk, path)
+
+
+def _later(walk: Walk, path: str, pause_ms: int = 0) -> None:
+    due_at = walk.at + timedelta(milliseconds=pause_ms)
+    walk.emit(do.ScheduleTimer(path=path, kind="go_on", attempt=walk.row(path).attempt, due_at=due_at))
+
+
+def _fill(walk: Walk, path: str) -> None:
+    """Begin items, as many as may be under way."""
+    spot = walk.graph.spot(path)
+    most = spot.node.max_concurrency
+    _look_ahead(walk, spot.graph.bodies[spot.name], walk.loop(path), most)
+    while (loop := walk.loop(path)).open < most and (loop.redo_from is not None or loop.started < loop.total):
+        if not walk.room:
+            _later(walk, path)
+            return
+        if loop.redo_from is None:
+            walk.room -= 1
+            _open(walk, scope_at(path, loop.started))
+        else:
+            _redo_some(walk, loop, loop.redo_from, most - loop.open)
+
+
+def _look_ahead(walk: Walk, body: Graph, loop: LoopRow, most: int) -> None:
+    """Ask at once for what the next items need. Raises Missing."""
+    if loop.redo_from is not None:
+        return
+    last = min(loop.total, loop.started + min(walk.room, most - loop.open))
+    indexes = range(loop.started, last)
+    if loop.source is not None:
+        sources = [scope_at(loop.source, index) for index in indexes]
+        walk.draft.require_scopes(sources)
+        walk.draft.require_payloads(_up_to_a_size(walk.scope(path) for path in sources))
+    if walk.run.epoch > 1:
+        scopes = [scope_at(loop.path, index) for index in indexes]
+        walk.draft.require_scopes(scopes)
+        walk.draft.require_bodies(body, [scope for scope in scopes if walk.draft.scope(scope) is not None])
+
+
+def _up_to_a_size(rows: Iterable[ScopeRow]) -> list[PayloadKey]:
+    """Where the first results are that may be in memory together; others are asked for one by one."""
+    keys: list[PayloadKey] = []
+    size = 0
+    for row in rows:
+        size += row.output_bytes
+        if size > PAYLOAD_LIMIT:
+            break
+        keys += [row.output] if row.output is not None else []
+    return keys
+
+
+def _open(walk: Walk, scope: str) -> None:
+    """Begin an item or iteration; what it has of an earlier time begins again."""
+    graph = walk.graph.body(scope)
+    if walk.run.epoch == 1:
+        walk.draft.assume_absent(scope)
+    elif walk.draft.scope(scope) is not None:
+        paths = [inside(scope, name) for name in graph.plan.nodes]
+        walk.draft.require_bodies(graph, [scope])
+        for path in paths:
+            row = walk.draft.task(path)
+            if row is not None and not row.is_open:
+                walk.emit(do.RedoTask(path=path, generation=row.generation + (row.state is TaskState.SUCCEEDED)))
+        for name in sorted(graph.gathers):
+            if walk.draft.token(inside(scope, name)) is not None:
+                slots = tuple(range(len(graph.incoming[name])))
+                walk.emit(do.EraseTokens(path=inside(scope, name), slots=slots))
+    walk.emit(do.OpenScope(path=scope))
+    for name in graph.starts:
+        walk.start(inside(scope, name))
+
+
+def _redo_some(walk: Walk, loop: LoopRow, first: int, most: int) -> None:
+    """Take up the next items that did not succeed, as many as may be."""
+    page = walk.draft.items(loop.path, "unfinished" if loop.redo_failed else "stopped", first)
+    rows = [row for row in page if row.index < loop.started]  # others are left from before it was begun anew
+    taken = rows[: min(most, walk.room)]
+    if taken:
+        walk.draft.require_bodies(walk.graph.body(taken[0].path), [row.path for row in taken])
+    walk.room -= len(taken)
+    is_last = len(rows) < PAGE and len(taken) == len(rows)
+    walk.emit(
+        do.ReopenLoop(
+            path=loop.path,
+            started=loop.started,
+            redo_from=None if is_last else taken[-1].index + 1,
+            redo_failed=loop.redo_failed,
+        )
+    )
+    for row in taken:
+        redo.redo_scope(walk, row.path, ())
+
+
+def _iterate(walk: Walk, path: str) -> None:
+    """Begin the next iteration of a repeat, or end it."""
+    node, loop = walk.graph.node(path), walk.loop(path)
+    if loop.redo_from is not None:
+        _redo_some(walk, loop, loop.redo_from, 1)
+        if walk.loop(path).open:
+            return
+    following = scope_at(path, loop.started)
+    goes_on = node.again_while is None or _holds(walk, path, following, node.again_while)
+    if not goes_on:
+        if goes_on is False:
+            _complete_repeat(walk, path)
+        return
+    if loop.started >= loop.total:
+        message = f"{loop.total} iterations did not do"
+        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type="IterationsExhausted", message=message)
+        walk.fail(path, "wait_failed", failure, retryable=False)
+        return
+    if not walk.room:
+        _later(walk, path)
+        return
+    walk.room -= 1
+    if node.keep_last is not None and loop.started > node.keep_last:
+        _drop(walk, scope_at(path, loop.started - node.keep_last - 1))
+    _open(walk, following)
+
+
+def _holds(walk: Walk, path: str, scope: str, condition: Expression) -> bool | None:
+    """Whether a condition of a repeat holds, as seen from an iteration; None: it could not be told, and has failed."""
+    view = Scope(walk, scope)
+    try:
+        return evaluate_condition(condition, view.lookup, view.present)
+    except ExpressionError as problem:
+        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type="ExpressionError", message=str(problem))
+        walk.fail(path, "wait_failed", failure, retryable=False)
+        return None
+
+
+def _drop(walk: Walk, scope: str) -> None:
+    if walk.run.epoch > 1 and walk.draft.scope(scope) is None:
+        return  # it was dropped before the repeat went back
+    paths = tuple(inside(scope, name) for name in walk.graph.body(scope).plan.nodes)
+    walk.emit(do.DropScope(path=scope, paths=paths))
+
+
+def _complete_repeat(walk: Walk, path: str) -> None:
+    output = walk.loop(path).output
+    walk.complete(path, "wait_succeeded", None if output is None else walk.draft.payload(output))
+
+
+# --- an item or iteration ends
+
+
+def close(walk: Walk, row: ScopeRow) -> None:
+    """End an item or iteration in which nothing is open; its map or repeat goes on."""
+    state = outcome(
+        tally_of(row), finish=None, cancelled=row.stopped and not row.unhandled_tasks, deadline_passed=False
+    )
+    if state is None:
+        raise LookupError(row.path)
+    key: PayloadKey | None = None
+    size = len(NULL.raw)
+    error: dict[str, Json] | None = None
+    if state is RunState.SUCCEEDED:
+        try:
+            key, size = _result(walk, row)
+        except ExpressionError as problem:
+            state, error = RunState.FAILED, _plain_error(str(problem), "ExpressionError")
+        except _TooLargeError as problem:
+            state, error = RunState.FAILED, _plain_error(str(problem), "PayloadTooLarge")
+    elif state is RunState.FAILED:
+        error = _failures(walk, row)
+    walk.emit(do.CloseScope(path=row.path, state=state, error=error, output=key, output_bytes=size))
+    _after(walk, row.loop, row.path, state)
+
+
+def _result(walk: Walk, row: ScopeRow) -> tuple[PayloadKey | None, int]:
+    """Where the result of an item is, and its size: of a node's output, if that is what it gives."""
+    spot = walk.graph.spot(row.loop)
+    body, template = spot.graph.bodies[spot.name], spot.node.output
+    scope = Scope(walk, row.path)
+    whole = whole_reference(template)
+    if template is None:
+        last = None if body.last is None else walk.draft.task(inside(row.path, body.last))
+        if body.last is None or last is None or last.state is not TaskState.SUCCEEDED:
+            return None, len(NULL.raw)
+        whole = ("nodes", body.last, "output")
+    if whole is not None and scope.present(whole) and (key := scope.document(whole)) is not None:
+        return key, len(walk.draft.payload(key).raw)
+    if template is None:
+        template = Reference(path=whole or (), place=Place(line=1, column=1))
+    data = Document.of(render(template, scope.lookup, scope.present))
+    if len(data.raw) > PAYLOAD_LIMIT:
+        raise _TooLargeError(f"the result of {row.path} has {len(data.raw)} bytes; the limit is {PAYLOAD_LIMIT}")
+    walk.emit(do.StorePayload(path=row.path, attempt=row.attempt, role="output", data=data))
+    return (row.path, row.attempt, "output"), len(data.raw)
+
+
+class _TooLargeError(Exception):
+    """The result is over the payload limit."""
+
+
+def _plain_error(message: str, kind: str) -> dict[str, Json]:
+    return {"failure_class": FailureClass.EXEC_FAILED, "type": kind, "message": message, "paths": []}
+
+
+def _failures(walk: Walk, row: ScopeRow) -> dict[str, Json]:
+    culprits = unhandled(walk, walk.graph.body(row.path), row.path)
+    if not culprits:
+        return _plain_error("no task succeeded", "NothingSucceeded")
+    first = culprits[0]
+    error = first.error or {}
+    return {
+        "failure_class": first.failure_class,
+        "type": error.get("type"),
+        "message": f"{first.path}: {error.get('message')}",
+        "paths": [culprit.path for culprit in culprits[:NAMED_PATHS]],
+    }
+
+
+def _after(walk: Walk, path: str, scope: str, state: RunState) -> None:
+    node = walk.graph.node(path)
+    if node.type is NodeType.MAP:
+        if state is RunState.FAILED and walk.loop(path).stop is None and _is_beyond(node, walk.loop(path)):
+            stop(walk, path, "failure")
+        else:
+            go_on(walk, path)
+    else:
+        _after_iteration(walk, path, node, scope, state)
+
+
+def _after_iteration(walk: Walk, path: str, node: Node, scope: str, state: RunState) -> None:
+    if state is RunState.SUCCEEDED and node.ends_when is not None:
+        ends = _holds(walk, path, scope, node.ends_when)
+        if ends:
+            _complete_repeat(walk, path)
+        if ends is not False:
+            return
+    if state is RunState.SUCCEEDED and walk.loop(path).stop is None and node.wait_ms:
+        _later(walk, path, node.wait_ms)
+    else:
+        go_on(walk, path)
+
+
+def _is_beyond(node: Node, loop: LoopRow) -> bool:
+    """True when more items failed than the map tolerates."""
+    return loop.failed > node.tolerate and loop.failed * 100 > node.tolerate_percent * loop.total
+
+
+# --- stop, and end
+
+
+def stop(walk: Walk, path: str, cause: str) -> None:
+    """Nothing more of a map or repeat begins; what has not started in its open items is cancelled."""
+    walk.emit(do.StopLoop(path=path, cause=cause, closing=False))
+    go_on(walk, path)
+
+
+def close_running(walk: Walk, scope: str) -> None:
+    """The grace is over: attempts that nobody ended are closed, their effect unknown; in maps and repeats too."""
+    for row in walk.open_tasks(walk.graph.body(scope), scope):
+        if row.state is TaskState.RUNNING:
+            walk.claim(row.path)
+            walk.cancel(row.path, "unknown")
+        elif row.state is TaskState.WAITING:  # a map or repeat: other waits were cancelled by the stop
+            walk.emit(do.StopLoop(path=row.path, cause=walk.run.stop_cause, closing=True))
+            go_on(walk, row.path)
+
+
+def _tell_open_items(walk: Walk, path: str) -> None:
+    """Stop, or close, its open items from the cursor on, a page at a time."""
+    while (loop := walk.loop(path)).cursor is not None:
+        if not walk.room:
+            _later(walk, path)
+            return
+        rows = walk.draft.items(path, "running", loop.cursor)
+        told = rows[: walk.room]
+        if told:
+            walk.draft.require_bodies(walk.graph.body(told[0].path), [row.path for row in told])
+        walk.room -= len(told)
+        is_last = len(rows) < PAGE and len(told) == len(rows)
+        walk.emit(do.MoveCursor(path=path, cursor=None if is_last else told[-1].index + 1))
+        for row in told:
+            if loop.closing:
+                close_running(walk, row.path)
+            else:
+                walk.stop_rest(row.path)
+            walk.touch(row.path)
+
+
+def _end_if_over(walk: Walk, path: str) -> None:
+    """End a map or repeat of which nothing is under way and nothing is left to do."""
+    row, loop = walk.row(path), walk.loop(path)
+    if row.state is not TaskState.WAITING or loop.open:
+        return
+    node = walk.graph.node(path)
+    if node.type is NodeType.MAP:
+        if loop.stop is None and (loop.started < loop.total or loop.redo_from is not None):
+            return
+        if _is_beyond(node, loop):
+            walk.fail(path, "wait_failed", _items_failed(loop), retryable=False)
+        elif loop.stop is not None:
+            walk.cancel(path, loop.stop)
+        else:
+            walk.complete(path, "wait_succeeded", None)
+    elif loop.failed:
+        walk.fail(path, "wait_failed", _iteration_failed(walk, loop), retryable=False)
+    elif loop.stop is not None:
+        walk.cancel(path, loop.stop)
+
+
+def _items_failed(loop: LoopRow) -> Failure:
+    named = ", ".join(loop.failures)
+    more = loop.failed - len(loop.failures)
+    message = f"{loop.failed} of {loop.total} items failed: {named}" + (f" and {more} more" if more else "")
+    return Failure(
+        failure_class=FailureClass.EXEC_FAILED,
+        type="ItemsFailed",
+        message=message,
+        details={"failed": loop.failed, "total": loop.total, "items": [*loop.failures]},
+    )
+
+
+def _iteration_failed(walk: Walk, loop: LoopRow) -> Failure:
+    scope = walk.scope(scope_at(loop.path, loop.started - 1))
+    error = scope.error or {}
+    return Failure(
+        failure_class=FailureClass(error.get("failure_class", FailureClass.EXEC_FAILED)),
+        type=str(error.get("type")),
+        message=f"{scope.path} failed: {error.get('message')}",
+        details={"iteration": scope.index},
+    )

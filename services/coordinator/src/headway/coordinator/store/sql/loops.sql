@@ -1,0 +1,134 @@
+-- Statements on `loops` and `scopes`: maps and repeats, their items and iterations. One bucket each.
+
+-- name: get_loops
+-- How far some maps and repeats are.
+SELECT l.run_id, l.path, l.attempt, l.total, l.source, l.started, l.open, l.succeeded, l.failed, l.cancelled,
+       l.output_bytes, l.output_path, l.output_attempt, l.failures, l.stop, l.closing, l.cursor, l.redo_from,
+       l.redo_failed
+FROM unnest($2::uuid[], $3::text[]) AS x (run_id, path)
+CROSS JOIN LATERAL (
+    SELECT run_id, path, attempt, total, source, started, open, succeeded, failed, cancelled, output_bytes, output_path,
+           output_attempt, failures, stop, closing, cursor, redo_from, redo_failed
+    FROM loops
+    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
+    LIMIT 1
+) AS l;
+
+-- name: get_scopes
+-- Some items and iterations.
+SELECT s.run_id, s.path, s.loop, s.index, s.created_at, s.state, s.attempt, s.failing, s.stopped, s.open_tasks,
+       s.succeeded_tasks, s.unhandled_tasks, s.error, s.output_path, s.output_attempt, s.output_bytes, s.finished_at
+FROM unnest($2::uuid[], $3::text[]) AS x (run_id, path)
+CROSS JOIN LATERAL (
+    SELECT run_id, path, loop, index, created_at, state, attempt, failing, stopped, open_tasks, succeeded_tasks,
+           unhandled_tasks, error, output_path, output_attempt, output_bytes, finished_at
+    FROM scopes
+    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
+    LIMIT 1
+) AS s;
+
+-- name: get_scopes_in_order
+-- A page of the items of a map that are in one of some states, from an index on.
+SELECT run_id, path, loop, index, created_at, state, attempt, failing, stopped, open_tasks, succeeded_tasks,
+       unhandled_tasks, error, output_path, output_attempt, output_bytes, finished_at
+FROM scopes
+WHERE bucket = $1 AND run_id = $2 AND loop = $3 AND index >= $4 AND state = ANY ($5::text[])
+ORDER BY index
+LIMIT $6;
+
+-- name: get_results
+-- What the items of a map gave.
+SELECT s.index, o.data
+FROM (
+    SELECT index, output_path, output_attempt
+    FROM scopes
+    WHERE bucket = $1 AND run_id = $2 AND loop = $3 AND output_path IS NOT NULL
+    ORDER BY index
+) AS s
+CROSS JOIN LATERAL (
+    SELECT data
+    FROM outputs
+    WHERE bucket = $1 AND run_id = $2 AND path = s.output_path AND attempt = s.output_attempt AND role = 'output'
+    LIMIT 1
+) AS o;
+
+-- name: put_loops
+-- Maps and repeats after their events; the run's lock guards them.
+INSERT INTO loops (bucket, run_id, path, attempt, total, source, started, open, succeeded, failed, cancelled,
+                   output_bytes, output_path, output_attempt, failures, stop, closing, cursor, redo_from, redo_failed)
+SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::integer[], $6::text[], $7::integer[],
+    $8::integer[], $9::integer[], $10::integer[], $11::integer[], $12::bigint[], $13::text[], $14::bigint[],
+    $15::bytea[], $16::text[], $17::boolean[], $18::integer[], $19::integer[], $20::boolean[]) AS x
+ON CONFLICT (bucket, run_id, path) DO UPDATE
+SET attempt = EXCLUDED.attempt, total = EXCLUDED.total, source = EXCLUDED.source, started = EXCLUDED.started,
+    open = EXCLUDED.open, succeeded = EXCLUDED.succeeded, failed = EXCLUDED.failed, cancelled = EXCLUDED.cancelled,
+    output_bytes = EXCLUDED.output_bytes, output_path = EXCLUDED.output_path, output_attempt = EXCLUDED.output_attempt,
+    failures = EXCLUDED.failures, stop = EXCLUDED.stop, closing = EXCLUDED.closing, cursor = EXCLUDED.cursor,
+    redo_from = EXCLUDED.redo_from, redo_failed = EXCLUDED.redo_failed;
+
+-- name: put_scopes
+-- Items and iterations after their events; the run's lock guards them.
+INSERT INTO scopes (bucket, run_id, path, loop, index, created_at, state, attempt, failing, stopped, open_tasks,
+                    succeeded_tasks, unhandled_tasks, error, output_path, output_attempt, output_bytes, finished_at)
+SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::integer[], $6::timestamptz[], $7::text[],
+    $8::bigint[], $9::boolean[], $10::boolean[], $11::integer[], $12::integer[], $13::integer[], $14::bytea[],
+    $15::text[], $16::bigint[], $17::integer[], $18::timestamptz[]) AS x
+ON CONFLICT (bucket, run_id, path) DO UPDATE
+SET state = EXCLUDED.state, attempt = EXCLUDED.attempt, failing = EXCLUDED.failing, stopped = EXCLUDED.stopped,
+    open_tasks = EXCLUDED.open_tasks, succeeded_tasks = EXCLUDED.succeeded_tasks,
+    unhandled_tasks = EXCLUDED.unhandled_tasks, error = EXCLUDED.error, output_path = EXCLUDED.output_path,
+    output_attempt = EXCLUDED.output_attempt, output_bytes = EXCLUDED.output_bytes, finished_at = EXCLUDED.finished_at;
+
+-- name: delete_scope
+-- A finished iteration that a repeat does not keep; many in one exchange.
+DELETE FROM scopes WHERE bucket = $1 AND run_id = $2 AND path = $3;
+
+-- name: delete_scope_tasks
+-- The tasks of such an iteration.
+DELETE FROM tasks WHERE bucket = $1 AND run_id = $2 AND path = ANY ($3::text[]);
+
+-- name: delete_scope_tokens
+-- Their tokens.
+DELETE FROM tokens WHERE bucket = $1 AND run_id = $2 AND path = ANY ($3::text[]);
+
+-- name: delete_scope_attempts
+-- Their attempts.
+DELETE FROM attempts WHERE bucket = $1 AND run_id = $2 AND path = ANY ($3::text[]);
+
+-- name: delete_scope_beats
+-- What their handlers told of themselves.
+DELETE FROM beats WHERE bucket = $1 AND run_id = $2 AND path = ANY ($3::text[]);
+
+-- name: delete_scope_outputs
+-- Their payloads, and the iteration's own.
+DELETE FROM outputs WHERE bucket = $1 AND run_id = $2 AND path = ANY ($3::text[]);
+
+-- name: get_run_loops
+-- How far the maps and repeats are whose paths are named, to be shown.
+SELECT l.path, l.total, l.started, l.open, l.succeeded, l.failed, l.cancelled, l.output_bytes
+FROM unnest($3::text[]) AS x (path)
+CROSS JOIN LATERAL (
+    SELECT path, total, started, open, succeeded, failed, cancelled, output_bytes
+    FROM loops
+    WHERE bucket = $1 AND run_id = $2 AND path = x.path
+    LIMIT 1
+) AS l;
+
+-- name: get_run_items
+-- A page of the items of a map, or iterations of a repeat, to be shown; results up to a size.
+SELECT s.path, s.index, s.state, s.attempt, s.error, s.created_at, s.finished_at,
+       CASE WHEN octet_length(o.data) <= $6 THEN o.data END AS output
+FROM (
+    SELECT path, index, state, attempt, error, created_at, finished_at, output_path, output_attempt
+    FROM scopes
+    WHERE bucket = $1 AND run_id = $2 AND loop = $3 AND index >= $4 AND ($7 = '' OR state = $7)
+    ORDER BY index
+    LIMIT $5
+) AS s
+LEFT JOIN LATERAL (
+    SELECT data
+    FROM outputs
+    WHERE bucket = $1 AND run_id = $2 AND path = s.output_path AND attempt = s.output_attempt AND role = 'output'
+    LIMIT 1
+) AS o ON true
+ORDER BY s.index;

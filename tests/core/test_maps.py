@@ -1,0 +1,229 @@
+"""Maps: items are begun as far as they may be under way, end as runs do, and are counted in the map's own row."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway.coordinator.core.machines import RunState
+from headway.coordinator.core.plan import Json
+from tests.core.flows import workflow
+from tests.core.invariants import begin, check_replay
+from tests.core.simulator import World
+
+RESIZE = """
+    nodes:
+      resize:
+        type: map
+        over: "${input.images}"
+        max_concurrency: 2
+        body: {type: call, handler: resize, input: "${item}"}
+      done: {type: call, handler: done, input: {all: "${nodes.resize.output}", n: "${nodes.resize.counts.succeeded}"}}
+    edges:
+      - [resize, done]
+"""
+
+
+def run_ready(world: World, output: Json = None) -> None:
+    for path in world.ready():
+        world.run_task(path, output if output is not None else {"of": path})
+
+
+def test_items_are_begun_as_others_end_and_results_come_in_their_order() -> None:
+    world = begin(RESIZE, {"images": ["a", "b", "c"]})
+    assert world.ready() == ["resize[0].step", "resize[1].step"]
+    assert world.input("resize[1].step") == "b"
+
+    world.run_task("resize[1].step", 1)
+    assert world.ready() == ["resize[0].step", "resize[2].step"]
+    world.run_task("resize[2].step", 2)
+    world.run_task("resize[0].step", 0)
+
+    assert world.results("resize") == [0, 1, 2]
+    assert world.input("done") == {"all": [0, 1, 2], "n": 3}
+    world.run_task("done")
+    assert world.state is RunState.SUCCEEDED
+    check_replay(world)
+
+
+def test_an_empty_list_is_done_at_once() -> None:
+    world = begin(RESIZE, {"images": []})
+
+    assert world.input("done") == {"all": [], "n": 0}
+
+
+def test_the_entries_of_a_map_are_gone_through() -> None:
+    world = begin(RESIZE, {"images": {"k": 1, "l": 2}})
+
+    items = [{"key": "k", "value": 1}, {"key": "l", "value": 2}]
+    assert [world.input(path) for path in world.ready()] == items
+
+
+def test_what_is_no_list_fails_the_map() -> None:
+    world = begin(RESIZE, {"images": 7})
+
+    assert world.state is RunState.FAILED
+    assert world.task("resize").error == {
+        "type": "NotAList", "message": "`over` must give a list or a map, not 7", "trace": "", "details": {},
+    }  # fmt: skip
+
+
+def test_a_failure_beyond_what_is_tolerated_stops_the_others_and_fails_the_map() -> None:
+    world = begin(RESIZE, {"images": [1, 2, 3, 4]})
+    world.lease("resize[1].step")
+
+    world.fail_task("resize[0].step")
+    assert world.states() == {"resize": "waiting", "resize[0].step": "failed", "resize[1].step": "running"}
+    world.succeed("resize[1].step", "late")
+
+    assert world.state is RunState.FAILED
+    assert (world.task("resize").error or {})["message"] == "1 of 4 items failed: resize[0]"
+    check_replay(world)
+
+
+def test_tolerated_failures_give_null() -> None:
+    world = begin(RESIZE.replace("max_concurrency: 2", "tolerate: 1"), {"images": [1, 2, 3]})
+
+    world.fail_task("resize[1].step")
+    run_ready(world, "ok")
+
+    assert world.input("done") == {"all": ["ok", None, "ok"], "n": 2}
+
+
+def test_a_retry_takes_up_what_failed_and_what_was_not_begun() -> None:
+    world = begin(RESIZE, {"images": [1, 2, 3, 4]})
+    world.run_task("resize[0].step", "first")
+    world.fail_task("resize[1].step")
+    assert world.states()["resize[2].step"] == "cancelled"
+    assert world.state is RunState.FAILED
+
+    world.retry()
+    assert world.ready() == ["resize[1].step", "resize[2].step"]
+    world.run_task("resize[1].step", "again")
+    world.run_task("resize[2].step", "third")
+    world.run_task("resize[3].step", "last")
+
+    assert world.input("done") == {"all": ["first", "again", "third", "last"], "n": 4}
+    assert world.task("resize[0].step").attempt == 1
+    check_replay(world)
+
+
+def test_a_cancel_stops_open_items() -> None:
+    world = begin(RESIZE, {"images": [1, 2, 3, 4]})
+    world.lease("resize[0].step")
+
+    world.cancel(grace_ms=1_000)
+    assert world.states() == {"resize": "waiting", "resize[0].step": "running", "resize[1].step": "cancelled"}
+    world.fire(world.next_timer())
+
+    assert world.state is RunState.CANCELLED
+    assert world.task("resize[0].step").cause == "unknown"
+    check_replay(world)
+
+
+def test_a_map_goes_over_the_results_of_another_without_putting_them_together() -> None:
+    world = begin(
+        """
+        nodes:
+          a: {type: map, over: "${input}", body: {type: call, handler: a, input: "${item}"}}
+          b: {type: map, over: "${nodes.a.output}", body: {type: call, handler: b, input: "${item}"}}
+        edges:
+          - [a, b]
+        """,
+        [1, 2],
+    )
+    run_ready(world)
+
+    assert world.input("b[1].step") == {"of": "a[1].step"}
+    run_ready(world)
+    assert world.state is RunState.SUCCEEDED
+
+
+NESTED = """
+    nodes:
+      a:
+        type: map
+        over: "${input}"
+        output: "${nodes.b.output}"
+        body:
+          nodes:
+            b:
+              type: map
+              over: "${item}"
+              body:
+                nodes:
+                  c:
+                    type: repeat
+                    max_iterations: 3
+                    until: "last.done"
+                    body:
+                      type: call
+                      handler: c
+                      input: {a: "${loops.a.index}", b: "${item}", n: "${index}", last: "${last}"}
+          edges: []
+      after: {type: call, handler: after, input: "${nodes.a.output}"}
+    edges:
+      - [a, after]
+"""
+
+
+def test_maps_and_repeats_nest() -> None:
+    world = begin(NESTED, [["x", "y"], ["z"]])
+    assert world.ready() == ["a[0].b[0].c[0].step", "a[0].b[1].c[0].step", "a[1].b[0].c[0].step"]
+    assert world.input("a[0].b[1].c[0].step") == {"a": 0, "b": "y", "n": 0, "last": None}
+
+    run_ready(world, {"done": False})
+    assert world.input("a[0].b[1].c[1].step") == {"a": 0, "b": "y", "n": 1, "last": {"done": False}}
+    run_ready(world, {"done": True})
+
+    assert world.input("after") == [[{"done": True}, {"done": True}], [{"done": True}]]
+    run_ready(world)
+    assert world.state is RunState.SUCCEEDED
+    check_replay(world)
+
+
+def test_the_largest_maps_begin_in_pages() -> None:
+    world = World(workflow(RESIZE.replace("max_concurrency: 2", "max_concurrency: 1000")), thorough=False)
+    world.start({"images": list(range(250))})
+    assert len(world.ready()) == 100
+
+    world.fire(world.next_timer())
+    world.fire(world.next_timer())
+    assert len(world.ready()) == 250
+    world.cancel()
+    while world.db.timers and not world.run.is_final:
+        world.fire(world.next_timer())
+
+    assert world.state is RunState.CANCELLED
+    check_replay(world)
+
+
+@pytest.mark.parametrize("length", [10, 1_000])
+def test_an_item_costs_as_much_in_a_long_list_as_in_a_short_one(length: int) -> None:
+    world = World(workflow(RESIZE), thorough=False).start({"images": list(range(length))})
+    costs: list[tuple[int, int]] = []
+
+    for index in range(length - 1):
+        world.run_task(f"resize[{index}].step", index)
+        costs.append((world.looked_up, world.questions))
+
+    assert set(costs) <= {(5, 1), (4, 0)}
+
+
+def test_a_retry_takes_up_failed_items_only_as_far_as_they_may_be_under_way() -> None:
+    world = begin(
+        RESIZE.replace("max_concurrency: 2", "max_concurrency: 2\n        tolerate: 4"), {"images": [1, 2, 3, 4]}
+    )
+    for index in range(4):
+        world.fail_task(f"resize[{index}].step")
+    world.run_task("done")
+    assert world.state is RunState.SUCCEEDED
+
+    world.retry("resize")
+    assert world.ready() == ["resize[0].step", "resize[1].step"]
+    world.fail_task("resize[1].step")
+    assert world.ready() == ["resize[0].step", "resize[2].step"]
+    for index in (0, 2, 3):
+        world.run_task(f"resize[{index}].step", index)
+
+    assert world.input("done") == {"all": [0, None, 2, 3], "n": 3}
+    check_replay(world)

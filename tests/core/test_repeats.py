@@ -1,0 +1,137 @@
+"""Repeats: one iteration after the other, until a condition, a limit or a failure ends them."""
+
+from __future__ import annotations
+
+from headway.coordinator.core.machines import RunState
+from tests.core.invariants import begin, check_replay
+
+POLL = """
+    nodes:
+      poll:
+        type: repeat
+        until: last.done
+        max_iterations: 3
+        delay: 10s
+        keep_last: 1
+        body: {type: call, handler: ask, input: {n: "${index}", last: "${last}"}}
+      done: {type: call, handler: done, input: "${nodes.poll.output}"}
+    edges:
+      - [poll, done]
+"""
+
+
+def test_it_pauses_between_iterations_and_keeps_the_latest_rows() -> None:
+    world = begin(POLL)
+    assert world.input("poll[0].step") == {"n": 0, "last": None}
+
+    world.run_task("poll[0].step", {"done": False})
+    assert world.ready() == []
+    world.fire(world.next_timer())
+    assert world.input("poll[1].step") == {"n": 1, "last": {"done": False}}
+    world.run_task("poll[1].step", {"done": False})
+    world.fire(world.next_timer())
+    assert sorted(world.db.scopes) == ["poll[1]", "poll[2]"]
+    world.run_task("poll[2].step", {"done": True})
+
+    assert world.input("done") == {"done": True}
+    check_replay(world)
+
+
+def test_more_iterations_than_allowed_are_a_failure_that_can_be_handled() -> None:
+    world = begin(
+        POLL.replace("- [poll, done]", "- {from: poll, on: failure, to: done}").replace(
+            'input: "${nodes.poll.output}"', 'input: "${error.type}"'
+        )
+    )
+    for index in range(3):
+        world.run_task(f"poll[{index}].step", {"done": False})
+        world.fire(world.next_timer())
+
+    assert world.input("done") == "IterationsExhausted"
+
+
+def test_while_is_asked_before_the_first_iteration() -> None:
+    world = begin("""
+        nodes:
+          never: {type: repeat, while: "false", max_iterations: 3, body: {type: call, handler: a}}
+          two:
+            type: repeat
+            while: index < 2
+            max_iterations: 3
+            output: "${nodes.a.output}"
+            body:
+              nodes:
+                a: {type: call, handler: a}
+                b: {type: call, handler: b}
+              edges:
+                - [a, b]
+          done: {type: call, handler: d, input: ["${nodes.never.output}", "${nodes.two.output}"]}
+        edges:
+          - [never, two, done]
+    """)
+    for index in range(2):
+        world.run_task(f"two[{index}].a", index)
+        world.run_task(f"two[{index}].b")
+
+    assert world.input("done") == [None, 1]
+
+
+def test_a_failed_iteration_is_the_repeats_failure_and_a_retry_goes_on_with_it() -> None:
+    world = begin(POLL)
+    world.run_task("poll[0].step", {"done": False})
+    world.fire(world.next_timer())
+    world.fail_task("poll[1].step", "Unreachable")
+    assert world.state is RunState.FAILED
+    error = world.task("poll").error or {}
+    assert (error["type"], error["details"]) == ("Unreachable", {"iteration": 1})
+
+    world.retry()
+
+    assert world.ready() == ["poll[1].step"]
+    world.run_task("poll[1].step", {"done": True})
+    world.run_task("done")
+    assert world.state is RunState.SUCCEEDED
+    check_replay(world)
+
+
+def test_a_retry_from_an_earlier_iteration_does_the_later_ones_again() -> None:
+    world = begin(POLL.replace("keep_last: 1", "").replace("delay: 10s", ""))
+    for index in range(3):
+        world.run_task(f"poll[{index}].step", {"done": index == 2, "try": 1})
+    world.run_task("done")
+
+    world.retry("poll[1].step")
+    assert world.ready() == ["poll[1].step"]
+    world.run_task("poll[1].step", {"done": False, "try": 2})
+
+    assert world.input("poll[2].step") == {"n": 2, "last": {"done": False, "try": 2}}
+    world.run_task("poll[2].step", {"done": True, "try": 2})
+    assert world.input("done") == {"done": True, "try": 2}
+    check_replay(world)
+
+
+def test_a_condition_that_cannot_be_told_fails_it() -> None:
+    world = begin(POLL)
+
+    world.run_task("poll[0].step", {})
+
+    assert world.state is RunState.FAILED
+    assert (world.task("poll").error or {})["type"] == "ExpressionError"
+
+
+def test_iterations_that_need_nobody_go_in_pages() -> None:
+    world = begin("""
+        nodes:
+          spin:
+            type: repeat
+            until: index == 149
+            max_iterations: 200
+            output: "${index}"
+            body: {type: join}
+    """)
+    assert world.db.loops["spin"].started == 100
+
+    world.fire(world.next_timer())
+
+    assert world.state is RunState.SUCCEEDED
+    assert world.db.loops["spin"].succeeded == 150

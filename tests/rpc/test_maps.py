@@ -1,0 +1,165 @@
+"""Maps and repeats over the real store: what is written, what is shown, and what an item costs."""
+
+from __future__ import annotations
+
+import json
+from uuid import UUID
+
+import grpc
+import pytest
+
+from headway.api.runs.v1 import runs_pb2
+from tests.rpc.world import Coordinator, Dispatch, World, refusal_of, succeeded
+
+MAP = """
+workflow: mapped
+nodes:
+  resize:
+    type: map
+    over: "${input}"
+    max_concurrency: 200
+    tolerate: {percent: 10}
+    body: {type: call, handler: h.resize, input: "${item}"}
+  again: {type: map, over: "${nodes.resize.output}", body: {type: call, handler: h.again, input: "${item}"}}
+  after: {type: call, handler: h.after, input: {n: "${nodes.resize.counts.succeeded}"}}
+edges:
+  - [resize, after]
+  - {from: resize, to: again, when: "nodes.resize.counts.total < 100"}
+"""
+
+
+async def work_all(world: World, run_id: str, output: object = None) -> None:
+    """Do all that is dispatched, as long as something is."""
+    while dispatches := await world.dispatches(run_id):
+        for first in range(0, len(dispatches), 100):
+            part = dispatches[first : first + 100]
+            await world.first.lease_all(part)
+            answers = await world.first.report("w1", *[succeeded(d, output or {"of": d.path}) for d in part])
+            assert answers == ["ACCEPTED"] * len(part)
+        await world.first.fire(await world.let_timers_come_due(run_id))
+
+
+async def in_order(world: World, run_id: str) -> list[Dispatch]:
+    """What is dispatched, by item."""
+    return sorted(await world.dispatches(run_id), key=lambda each: int(each.path.partition("[")[2].partition("]")[0]))
+
+
+async def items_of(
+    coordinator: Coordinator, run_id: str, path: str, state: runs_pb2.RunState = runs_pb2.RUN_STATE_UNSPECIFIED
+) -> list[runs_pb2.Item]:
+    request = runs_pb2.ListItemsRequest(run_id=run_id, path=path, page_size=1_000, state=state)
+    return list((await coordinator.runs.ListItems(request)).items)
+
+
+async def test_a_map_of_a_thousand_items_is_gone_through_and_shown_in_pages(world: World) -> None:
+    await world.first.deploy(MAP)
+    run_id = await world.first.start("mapped", list(range(1_000)))
+    assert await world.one("SELECT count(*) FROM tasks") == 101  # the map, and a page of items
+
+    await work_all(world, run_id)
+
+    assert await world.first.state(run_id) == "SUCCEEDED"
+    shown = await world.first.get(run_id)
+    assert [task.path for task in shown.tasks] == ["resize", "after"]
+    assert shown.tasks[0].items == runs_pb2.ItemCounts(total=1_000, succeeded=1_000)
+    items = await items_of(world.first, run_id, "resize")
+    assert [item.index for item in items] == list(range(1_000))
+    assert json.loads(items[617].output) == {"of": "resize[617].step"}
+    part = await world.first.get(run_id, "resize[617]")
+    assert [task.path for task in part.tasks] == ["resize[617].step"]
+    assert await world.one("SELECT data FROM outputs WHERE path = 'after' AND role = 'input'") == b'{"n":1000}'
+
+
+@pytest.mark.parametrize("length", [20, 400])
+async def test_an_item_costs_as_many_rows_and_bytes_in_a_long_list_as_in_a_short_one(length: int, world: World) -> None:
+    await world.first.deploy(MAP.replace("max_concurrency: 200", "max_concurrency: 10"))
+    run_id = await world.first.start("mapped", list(range(length)))
+
+    await work_all(world, run_id)
+
+    items = "path LIKE 'resize[%'"
+    rows = {"tasks": 1, "scopes": 1, "outputs": 2}  # of outputs: the item's input and its result
+    for table, of_each in rows.items():
+        but = " AND role <> 'items'" if table == "outputs" else ""
+        assert await world.one(f"SELECT count(*) FROM {table} WHERE {items}{but}") == of_each * length, table
+    assert await world.one("SELECT count(*) FROM outputs WHERE role = 'items'") <= 1 + length // 100
+    steps = await world.database.fetch(f"SELECT octet_length(actions) AS size FROM run_events WHERE {items}")
+    assert len(steps) == length
+    assert max(step["size"] for step in steps[:-1]) < 1_100
+
+
+async def test_another_map_goes_over_the_results(world: World) -> None:
+    await world.first.deploy(MAP)
+    run_id = await world.first.start("mapped", [1, 2, 3])
+
+    await work_all(world, run_id)
+
+    query = "SELECT data FROM outputs WHERE path = 'again[1].step' AND role = 'input'"
+    assert json.loads(await world.one(query)) == {"of": "resize[1].step"}
+    assert await world.one("SELECT count(*) FROM outputs WHERE role = 'items'") == 1  # of the first map's list
+
+
+async def test_failures_are_listed_by_state_and_name_their_tasks(world: World) -> None:
+    await world.first.deploy(MAP)
+    run_id = await world.first.start("mapped", list(range(30)))
+    dispatches = await in_order(world, run_id)
+    await world.first.lease_all(dispatches)
+    assert await world.first.fail(dispatches[7], final=True, message="no image") == "ACCEPTED"
+    for other in (*dispatches[:7], *dispatches[8:]):
+        assert await world.first.succeed(other, 1) == "ACCEPTED"
+
+    (failed,) = await items_of(world.first, run_id, "resize", state=runs_pb2.RUN_STATE_FAILED)
+
+    assert failed.path == "resize[7]"
+    assert failed.error.message == "resize[7].step: no image"
+    assert list(failed.error.paths) == ["resize[7].step"]
+    assert (await world.first.task(run_id, "resize")).state == runs_pb2.TASK_STATE_SUCCEEDED
+
+
+async def test_a_node_of_an_item_is_retried_alone(world: World) -> None:
+    await world.first.deploy(MAP)
+    run_id = await world.first.start("mapped", list(range(3)))
+    dispatches = await in_order(world, run_id)
+    await world.first.lease_all(dispatches)
+    await world.first.succeed(dispatches[0], "kept")
+    await world.first.succeed(dispatches[2], "kept")
+    await world.first.fail(dispatches[1], final=True)
+    assert await world.first.state(run_id) == "FAILED"
+
+    await world.first.retry(run_id, "resize[1].step")
+
+    assert await world.dispatches(run_id) == [Dispatch(run_id, "resize[1].step", 2)]
+    assert await world.one("SELECT count(*) FROM tasks WHERE attempt > 1") == 2  # the map's, and the item's
+
+
+async def test_what_is_no_map_or_item_is_refused(world: World) -> None:
+    await world.first.deploy(MAP)
+    run_id = await world.first.start("mapped", [1])
+
+    for call in (
+        world.first.get(run_id, "resize[1"),
+        world.first.get(run_id, "after[0]"),
+        world.first.runs.ListItems(runs_pb2.ListItemsRequest(run_id=run_id, path="after")),
+        world.first.runs.ListItems(runs_pb2.ListItemsRequest(run_id=run_id, path="x" * 1_000)),
+        world.first.retry(run_id, "resize[zero].step"),
+    ):
+        refusal = await refusal_of(call)
+        assert refusal.code in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION)
+        assert refusal.reason in ("NODE_NOT_FOUND", "RUN_NOT_FINISHED")
+
+
+async def test_a_cancel_of_many_open_items_goes_in_pages(world: World) -> None:
+    await world.first.deploy(MAP)
+    run_id = await world.first.start("mapped", list(range(250)))
+    await world.first.fire(await world.let_timers_come_due(run_id))
+    assert await world.one("SELECT count(*) FROM scopes WHERE state = 'running'") == 200
+
+    await world.first.cancel(run_id)
+    assert await world.one("SELECT count(*) FROM scopes WHERE state = 'running'") == 100
+    timers = await world.database.fetch("SELECT path, kind FROM timers WHERE run_id = $1", UUID(run_id))
+    assert ("resize", "go_on") in [tuple(timer) for timer in timers]
+    while await world.first.state(run_id) != "CANCELLED":
+        await world.database.execute("DELETE FROM timers WHERE kind = 'cancel_grace'")
+        await world.first.fire(await world.let_timers_come_due(run_id))
+
+    assert await world.one("SELECT count(*) FROM tasks WHERE state = 'ready'") == 0
