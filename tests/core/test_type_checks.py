@@ -231,3 +231,14 @@ def test_what_compiles_is_never_too_deep_to_be_evaluated(form: str) -> None:
         assert not re.search("deep|recursion", message, re.IGNORECASE), (depth, message)
 
     assert 8 < evaluated < 59
+
+
+def test_the_details_of_an_error_have_any_names() -> None:
+    source = """
+workflow: w
+nodes:
+  a: {type: call, handler: h}
+  b: {type: call, handler: h, input: "${error.code}"}
+edges: [{from: a, on: failure, to: b}]
+"""
+    assert compile_workflow(source).faults == ()

@@ -68,11 +68,18 @@ _REQUEST: Mapping[str, str] = {"url": TEXT, "headers": MAP, "query": MAP}
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """The schema of a value that paths begin at. `steps`: of the path, that lead to it. `what`: in messages."""
+    """The schema of a value that paths begin at.
+
+    Attributes:
+        steps: of the path, that lead to it.
+        what: in messages.
+        is_free: whoever makes it adds names of its own, as handlers do to an error's details.
+    """
 
     schema: Json
     steps: int
     what: str
+    is_free: bool = False
 
 
 def check_types(faults: Faults, source: Source, plan: Plan) -> None:
@@ -151,7 +158,8 @@ class _Check:
                 message = f"{base.what} has no {spell(path[base.steps : at + 1])}"
                 self._faults.add(place, Code.UNKNOWN_REFERENCE, message, close)
                 return
-            if not member.schemas and path[at] not in member.others and close.startswith("did you mean"):
+            is_unknown = not member.schemas and path[at] not in member.others
+            if is_unknown and not base.is_free and close.startswith("did you mean"):
                 message = f"{base.what} does not speak of {spell(path[base.steps : at + 1])}"
                 self._faults.add(place, Code.UNKNOWN_REFERENCE, message, close, warning=True)
                 return
@@ -181,7 +189,7 @@ class _Check:
             case ("run", name, *_) if name in language.RUN_FIELDS:
                 return _Base(_RUN, 1, "run")
             case ("error", *_):
-                return _Base(_ERROR, 1, "error")
+                return _Base(_ERROR, 1, "error", is_free=True)
             case _:
                 return None
 
