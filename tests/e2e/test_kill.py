@@ -209,7 +209,7 @@ async def _freeze_with_next_tasks_in_hand(stack: Stack, worker: str) -> int:
         " AND lease_owner LIKE $1"
     )
     try:
-        for _ in range(50):
+        for _ in range(150):  # until the leases of the one killed before have run out, and longer
             stack.send(worker, signal.SIGSTOP)
             await asyncio.sleep(0.05)  # what it had sent is decided
             count: int = await connection.fetchval(held, f"%-{stack.pids[worker]}-%")
