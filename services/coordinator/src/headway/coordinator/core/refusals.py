@@ -96,7 +96,7 @@ class NodeUndoes(Refusal):
 
 
 class WorkflowNotFound(Refusal):
-    """There is no {workflow} (version {version}) in namespace {namespace}: deploy it first."""
+    """Workflow {workflow} has no {what} in namespace {namespace}: deploy it first."""
 
     reason = "WORKFLOW_NOT_FOUND"
 
