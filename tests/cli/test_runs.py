@@ -193,6 +193,22 @@ async def test_the_json_of_a_watch_holds_all_events_and_the_outcome(
     assert document["events"][0]["at"] == "2026-01-02T12:00:00Z"
 
 
+async def test_the_duration_of_a_reopened_run_is_said_to_contain_its_pause(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    reopened = run(runs_pb2.RUN_STATE_SUCCEEDED)
+    reopened.epoch = 2
+    coordinator.script("runs.List", runs_pb2.ListResponse(runs=[run(runs_pb2.RUN_STATE_SUCCEEDED), reopened]))
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=reopened))
+
+    _, first, second = (await headway("list")).out.splitlines()
+    shown = (await headway("show", "r1")).out
+
+    assert "3m12s, reopened" not in first
+    assert "3m12s, reopened" in second
+    assert "(3m12s, reopened)" in shown
+
+
 async def test_list_reads_no_further_than_the_limit(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
     page = runs_pb2.ListResponse(runs=[run(runs_pb2.RUN_STATE_FAILED, error="card declined")] * 2, next_page_token="t")
     coordinator.script("runs.List", page)

@@ -114,7 +114,7 @@ class VersionNeeded(Refusal):
 
 
 class InvalidInput(Refusal):
-    """The input does not fit the workflow's input_schema: {path}: {problem}."""
+    """The input does not fit the workflow's input_schema: {problems}."""
 
     reason = "INVALID_INPUT"
 
