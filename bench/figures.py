@@ -210,12 +210,16 @@ FIGURES = (
 )
 
 
+HEADING = ("| figure | meaning | how | where | quick |", "| --- | --- | --- | --- | --- |")
+
+
 def table() -> str:
-    """The figures as the rows of a table in Markdown."""
-    return "\n".join(
+    """The figures as a table in Markdown."""
+    rows = (
         f"| `{each.name}` | {each.meaning} | {each.how} | `{_place(each.measure)}` | {'' if each.quick else 'no'} |"
         for each in FIGURES
     )
+    return "\n".join((*HEADING, *rows))
 
 
 def _place(measure: Measure) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -73,7 +74,23 @@ def facts() -> dict[str, object]:
 
 def versions() -> dict[str, str]:
     """What takes part."""
-    return {"python": platform.python_version(), **{package: version(package) for package in PACKAGES}}
+    packages = {package: version(package) for package in PACKAGES}
+    return {"commit": _commit(), "python": platform.python_version(), **packages}
+
+
+def _commit() -> str:
+    """What is measured; "unknown" where Git does not know."""
+    try:
+        asked = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"],  # noqa: S607
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return asked.stdout.strip()
 
 
 def _cpuinfo() -> list[str]:

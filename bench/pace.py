@@ -1,10 +1,14 @@
 """How long and how hard is measured."""
 
+import argparse
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
 Samples: TypeAlias = dict[str, list[float]]
 """What a measurement answers: values by figure. A name with a dot belongs into an object of its own."""
+
+INTERRUPTED = 130  # the exit code: 128 + SIGINT, as shells count
 
 PEAK_IN_FLIGHT = 400
 """Runs in flight at which the throughput of one coordinator is highest."""
@@ -30,3 +34,18 @@ class Pace:
     def warm_up(self) -> float:
         """Seconds under load before a stretch begins."""
         return min(2.0, self.seconds / 3)
+
+
+def amount(text: str) -> float:
+    """A length of time above zero, in whatever the option counts.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return value

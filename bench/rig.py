@@ -18,7 +18,7 @@ from headway.cli.stack import Shape, Stack
 from headway.client import Client, Patience
 
 DURABLE = ("fsync", "synchronous_commit")
-SHOWN = (*DURABLE, "full_page_writes", "shared_buffers", "wal_compression", "max_wal_size")
+SHOWN = ("server_version", *DURABLE, "full_page_writes", "shared_buffers", "wal_compression", "max_wal_size")
 SLOTS = 1000  # handlers at a time in the worker
 
 

@@ -14,13 +14,14 @@ from bench import machine
 from bench.checking import WrongResult, innermost
 from bench.document import figures_of
 from bench.measure import latency, throughput
-from bench.pace import PEAK_IN_FLIGHT, Pace, Samples
+from bench.pace import INTERRUPTED, PEAK_IN_FLIGHT, Pace, Samples, amount
 from bench.peers import installing
 from bench.peers.installing import Missing
 from bench.peers.on_postgres import dbos, pgbench
 from bench.peers.on_restate import restate
 from bench.peers.programs import Measured
 from bench.rig import ONE, TWO, open_rig
+from headway.cli.arguments import at_least_one
 
 SECONDS, ROUNDS = 10.0, 2
 
@@ -109,9 +110,13 @@ def main(words: Sequence[str] | None = None) -> int:
     """Compare and print. Answers the exit code: 1 when a run was lost or wrong, ours or theirs."""
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     parser.add_argument("--only", default=",".join(PEERS), metavar="NAME,…", help=f"of {', '.join(PEERS)}")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"length of each stretch (default {SECONDS:g})")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"how often all take their turn (default {ROUNDS})")
-    parser.add_argument("--in-flight", type=int, default=PEAK_IN_FLIGHT, help="runs in flight for our throughput")
+    parser.add_argument("--seconds", type=amount, default=SECONDS, help=f"length of each stretch (default {SECONDS:g})")
+    parser.add_argument(
+        "--rounds", type=at_least_one, default=ROUNDS, help=f"how often all take their turn (default {ROUNDS})"
+    )
+    parser.add_argument(
+        "--in-flight", type=at_least_one, default=PEAK_IN_FLIGHT, help="runs in flight for our throughput"
+    )
     arguments = parser.parse_args(words)
     machine.require_proc()
     places: dict[str, Path] = {}
@@ -133,6 +138,9 @@ def main(words: Sequence[str] | None = None) -> int:
             raise
         print(f"bench: {fault}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("bench: interrupted; nothing is left running", file=sys.stderr)
+        return INTERRUPTED
     facts = {
         "missing": missing,
         "machine": machine.facts(),

@@ -1,7 +1,10 @@
 """The table of figures, what is chosen of it, and the document."""
 
 import json
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -9,6 +12,7 @@ from bench import __main__ as bench
 from bench import workflow
 from bench.document import figures_of
 from bench.figures import FIGURES, table
+from bench.peers import __main__ as peers
 from bench.plan import stages
 from headway.coordinator.core.compiler import compile_workflow
 
@@ -19,7 +23,10 @@ def chosen(only: str = "", *, quick: bool = False) -> list[str]:
     return [figure.name for figure in bench._chosen(only, quick=quick)]
 
 
-def test_the_readme_has_the_table() -> None:
+def test_the_readme_has_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.main(["--list"]) == 0
+    assert capsys.readouterr().out == f"{table()}\n"
+    assert table().startswith("| figure | meaning |")
     assert table() in README.read_text(encoding="utf-8")
 
 
@@ -38,6 +45,40 @@ def test_in_a_hurry_only_what_is_quick_is_chosen_and_never_the_soak_unless_named
 def test_what_is_measured_along_is_chosen_along() -> None:
     assert set(chosen("tasks_per_s")) >= {"tasks_per_s", "cpu_us_per_task", "wal_bytes_per_task"}
     assert "hop_ms_p50" not in chosen("tasks_per_s")
+
+
+@pytest.mark.parametrize("program", [bench.main, peers.main], ids=["bench", "peers"])
+@pytest.mark.parametrize("option", ["--in-flight", "--seconds"])
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "x"])
+def test_a_measure_of_nothing_is_wrong_usage(
+    option: str, value: str, program: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        program([f"{option}={value}"])
+
+    assert f"argument {option}: '{value}' is no" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--only", "soak"], ["--only", "hop_ms_p50, soak"], ["--soak=-1"], ["--repeats=0"]])
+def test_a_soak_without_a_length_is_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        bench.main(words)
+
+    assert "usage: python -m bench" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("program", [bench, peers], ids=["bench", "peers"])
+def test_an_interruption_is_one_line(
+    program: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(work: Coroutine[Any, Any, None]) -> None:
+        work.close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("asyncio.run", interrupted)
+
+    assert program.main(["--only", "hop_ms_p50" if program is bench else "pgbench"]) == 130
+    assert capsys.readouterr().err == "bench: interrupted; nothing is left running\n"
 
 
 def test_an_unknown_figure_is_refused() -> None:

@@ -1,5 +1,6 @@
 """What processes cost is counted whole: theirs, their children's, and what children have cost that are gone."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Generator
@@ -7,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from bench.machine import LOAD, by_kind, cpu_seconds, resident_bytes
+from bench.machine import LOAD, by_kind, cpu_seconds, resident_bytes, versions
 from bench.measure.soak import growth_of, slope
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -73,3 +74,11 @@ def test_growth_is_that_after_the_first_third() -> None:
     assert growth_of(warming_up) == pytest.approx(0.0)
     assert growth_of(leaking) == pytest.approx(20 / 110)
     assert slope(leaking) == pytest.approx(1.0)
+
+
+def test_what_is_measured_is_named_where_git_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?|unknown", versions()["commit"])
+
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+
+    assert versions()["commit"] == "unknown"

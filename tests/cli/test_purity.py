@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import grpc
@@ -15,7 +14,6 @@ import pytest
 from headway.api.definitions.v1 import definitions_pb2
 from headway.api.runs.v1 import runs_pb2
 from headway.cli.output import Output
-from headway.client import Patience
 from tests.cli.conftest import CommandLine
 from tests.client.scripted_coordinator import Refusal, ScriptedCoordinator, Stream
 
@@ -103,17 +101,45 @@ async def test_an_unreachable_coordinator_is_said_in_one_sentence_with_a_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("headway.cli.commands.definitions.find_spec", lambda _name: None)
-    monkeypatch.setattr("headway.cli.command.SHORT_PATIENCE", Patience(give_up_after=timedelta()))
     await coordinator.stop()
 
-    result = await headway(*(file if word == "FILE" else word for word in command))
+    result = await headway(*(file if word == "FILE" else word for word in command), "--patience", "0s")
 
     assert result.code == 2
     assert result.out == ""
     assert len(result.err.splitlines()) == 1
     assert f"no coordinator answers at {coordinator.address}" in result.err
-    assert "headway dev" in result.err
+    assert "HEADWAY_COORDINATOR" in result.err
     assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize(("is_given", "said"), [(False, True), (True, False)])
+async def test_starting_one_here_is_the_remedy_unless_another_place_was_named(
+    is_given: bool,  # noqa: FBT001 - a parameter of the test
+    said: bool,  # noqa: FBT001 - a parameter of the test
+    headway: CommandLine,
+    coordinator: ScriptedCoordinator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not is_given:
+        monkeypatch.setattr("headway.cli.__main__.DEFAULT_ADDRESS", coordinator.address)
+    await coordinator.stop()
+
+    result = await headway("list", "--patience", "0s")
+
+    assert ("headway dev" in result.err) is said
+
+
+async def test_a_database_that_is_not_there_is_said_once(
+    headway: CommandLine, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int
+) -> None:
+    monkeypatch.setenv("HEADWAY_DATABASE_URL", f"postgresql://a:b@127.0.0.1:{unused_tcp_port}/none")
+
+    result = await headway("db", "upgrade")
+
+    assert result.code == 2
+    assert result.err.count("the database was not upgraded") == 1
+    assert len(result.err.splitlines()) == 1
 
 
 async def test_with_json_wrong_usage_is_one_document_too(headway: CommandLine) -> None:

@@ -83,12 +83,34 @@ async def test_input_can_come_from_a_file_or_from_standard_input(
     assert [request.input for request in coordinator.requests["runs.Start"]] == [b"[1]", b"[2]"]
 
 
-async def test_a_command_outlasts_a_coordinator_that_is_being_started_again(
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"[" * 3000 + b"]" * 3000, "is nested too deeply"),
+        (b'"\xff"', "it is no text in UTF-8"),
+        (b'"\\ud800"', "holds what is no text in UTF-8"),
+        (b"[1,", "is no JSON"),
+    ],
+)
+async def test_an_input_that_cannot_be_sent_is_wrong_usage(
+    content: bytes, said: str, headway: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "input.json").write_bytes(content)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content), "utf-8"))
+
+    for place in ("@-", f"@{tmp_path / 'input.json'}"):
+        result = await headway("start", "orders", "--input", place)
+
+        assert result.code == 2
+        assert said in result.err
+
+
+async def test_a_patient_command_outlasts_a_coordinator_that_is_being_started_again(
     headway: CommandLine, coordinator: ScriptedCoordinator
 ) -> None:
     coordinator.script("runs.Start", *[Plain()] * 8, runs_pb2.StartResponse(run_id="r1", version=2))
 
-    assert (await headway("start", "orders")).code == 0
+    assert (await headway("start", "orders", "--patience", "5s")).code == 0
 
 
 @pytest.mark.parametrize("text", ["{", "NaN", "@/nowhere/at/all"])
@@ -169,6 +191,22 @@ async def test_the_json_of_a_watch_holds_all_events_and_the_outcome(
     assert document["state"] == "succeeded"
     assert [event["seq"] for event in document["events"]] == [1, 2]
     assert document["events"][0]["at"] == "2026-01-02T12:00:00Z"
+
+
+async def test_the_duration_of_a_reopened_run_is_said_to_contain_its_pause(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    reopened = run(runs_pb2.RUN_STATE_SUCCEEDED)
+    reopened.epoch = 2
+    coordinator.script("runs.List", runs_pb2.ListResponse(runs=[run(runs_pb2.RUN_STATE_SUCCEEDED), reopened]))
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=reopened))
+
+    _, first, second = (await headway("list")).out.splitlines()
+    shown = (await headway("show", "r1")).out
+
+    assert "3m12s, reopened" not in first
+    assert "3m12s, reopened" in second
+    assert "(3m12s, reopened)" in shown
 
 
 async def test_list_reads_no_further_than_the_limit(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.cli.stack import FolderTaken, PortTaken, Shape
+from headway.cli.stack import FolderTaken, FolderUnusable, PortTaken, Shape
 from headway.cli.stack.folder import DataFolder
 from headway.cli.stack.keeping import Kept
 from headway.cli.stack.process import Recipe, ServiceProcess
@@ -208,6 +208,14 @@ def test_a_data_folder_has_one_owner_who_is_named(tmp_path: Path) -> None:
 
     held.release()
     DataFolder.hold(tmp_path / "data").release()
+
+
+@pytest.mark.parametrize("place", ["/proc/none", "file", "file/below"])
+def test_what_cannot_be_a_data_folder_is_said_with_a_remedy(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(FolderUnusable, match=r"cannot be the data folder: .*; choose another one with --data"):
+        DataFolder.hold(tmp_path / place)
 
 
 def test_fresh_removes_what_a_stack_put_there_and_nothing_else(tmp_path: Path) -> None:

@@ -93,7 +93,8 @@ def test_durations_are_read_as_they_are_written(text: str, seconds: float) -> No
 
 @pytest.mark.parametrize("text", ["", "10", "s", "10 s", "-1s", "1s!"])
 async def test_what_is_no_duration_is_wrong_usage(text: str, headway: CommandLine) -> None:
-    result = await headway("cancel", "r1", f"--grace={text}")
+    for typed in ((f"--grace={text}",), ("--grace", text)):
+        result = await headway("cancel", "r1", *typed)
 
-    assert result.code == 2
-    assert "is no duration" in result.err
+        assert result.code == 2
+        assert "is no duration" in result.err

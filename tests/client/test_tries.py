@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -12,7 +13,7 @@ import pytest
 
 from headway.api.definitions.v1 import definitions_pb2
 from headway.api.runs.v1 import runs_pb2
-from headway.client import Client, DeadlinePassed, Patience, Refused, Unreachable, new_request_id
+from headway.client import Client, DeadlinePassed, Patience, PayloadTooLarge, Refused, Unreachable, new_request_id
 from headway.client._connection import Outage
 from tests.client.scripted_coordinator import Plain, Refusal, ScriptedCoordinator, Silence
 
@@ -132,6 +133,29 @@ async def test_a_server_that_is_gone_is_named_with_its_address(coordinator: Scri
             await client.get("r1")
 
     assert raised.value.address == coordinator.address
+
+
+async def test_a_server_that_nobody_reaches_is_given_up_sooner_than_one_that_is_overloaded(
+    coordinator: ScriptedCoordinator,
+) -> None:
+    busy = Refusal(reason="OVERLOADED", code=grpc.StatusCode.UNAVAILABLE, message="later")
+    coordinator.script("definitions.List", busy, busy, definitions_pb2.ListResponse())
+    patience = Patience(
+        give_up_after=timedelta(minutes=5), give_up_unreached_after=timedelta(), first_pause=timedelta(milliseconds=1)
+    )
+
+    async with Client(coordinator.address, patience=patience) as client:
+        assert await client.list_definitions() == ()
+        await coordinator.stop()
+        async with asyncio.timeout(60):
+            with pytest.raises(Unreachable):
+                await client.list_definitions()
+
+
+async def test_what_no_message_can_carry_is_refused_as_too_large(coordinator: ScriptedCoordinator) -> None:
+    async with Client(coordinator.address, message_limit=1000) as client:
+        with pytest.raises(PayloadTooLarge, match=r"the request has 1\d{3} bytes; the limit is 1000"):
+            await client.start("w", "x" * 1000)
 
 
 async def test_a_server_that_comes_back_is_found_by_the_same_call(

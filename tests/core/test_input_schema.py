@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.coordinator.core.compiler import compile_workflow
-from headway.coordinator.core.schemas import MAX_STEPS, Budget, misfits
+from headway.coordinator.core.schemas import MAX_STEPS, Budget, in_one_line, misfits
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -200,3 +200,12 @@ def test_deploy_refuses_patterns_that_it_could_not_match(schema: str, message: s
 
     assert [fault.line for fault in faults] == [4]
     assert message in faults[0].message
+
+
+def test_all_that_is_missing_is_named_at_once_and_of_much_how_much_there_is_besides() -> None:
+    schema: dict[str, Any] = {"required": [f"k{number}" for number in range(7)]}
+
+    assert in_one_line(misfits(schema, {f"k{number}": 0 for number in range(4)})) == (
+        "$.k4: is required; $.k5: is required; $.k6: is required"
+    )
+    assert in_one_line(misfits(schema, {})).endswith("$.k4: is required; and 2 more")

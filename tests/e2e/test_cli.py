@@ -300,7 +300,7 @@ async def test_what_is_wrong_with_an_input_is_said_with_its_place(headway: Headw
     assert "--input" in broken
     assert "line 1 column 14" in broken
     assert "$.amount" in wrong
-    assert "There is no nothing" in unknown
+    assert "Workflow nothing has no deployed version in namespace default: deploy it first." in unknown
 
 
 @pytest.mark.parametrize("command", ["check", "deploy"])

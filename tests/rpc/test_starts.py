@@ -225,6 +225,7 @@ async def test_a_repeat_that_a_newer_schema_would_refuse_is_answered_as_the_firs
         assert (other.code, other.reason) == (grpc.StatusCode.ALREADY_EXISTS, "KEY_REUSED")
     fresh = await refusal_of(world.first.runs.Start(item(input=b'{"n": 1}')))
     assert fresh.reason == "INVALID_INPUT"
+    assert fresh.message == "The input does not fit the workflow's input_schema: $.order: is required."
     assert await world.one("SELECT count(*) FROM runs") == 1
 
 

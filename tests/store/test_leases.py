@@ -5,7 +5,6 @@ The rows are generated: every state of a task and of its run that the schema all
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,14 +21,7 @@ from headway.coordinator.engine import leasing as lane
 from headway.coordinator.engine.lanes import Call, Ticket
 from headway.coordinator.store import leasing
 from headway.coordinator.store.pool import Pool, Seats, open_pool
-from headway.coordinator.store.statements import SQL
 
-STATEMENTS = ("grant_leases", "look_at_leases", "renew_leases", "look_at_renewals")
-KEYS = {
-    "runs_pkey": ("bucket", "run_id"),
-    "tasks_pkey": ("bucket", "run_id", "path"),
-    "outputs_pkey": ("bucket", "run_id", "path", "attempt", "role"),
-}
 NOW = datetime.now(UTC)
 ENDED = {TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED}
 
@@ -272,24 +264,3 @@ async def test_of_several_deliveries_in_one_batch_each_is_judged_by_the_lease_of
         Answer.HELD,
         Answer.STALE_ATTEMPT,
     ]
-
-
-@pytest.mark.parametrize("analyzed", [False, True], ids=["young", "analyzed"])
-async def test_rows_are_found_by_their_whole_key_whatever_the_statistics_say(
-    analyzed: bool,  # noqa: FBT001 - a parameter of the test
-    pool: Pool,
-    database: asyncpg.Connection[asyncpg.Record],
-) -> None:
-    if analyzed:
-        await database.execute("ANALYZE")
-
-    async with pool.acquire() as connection:
-        for name in STATEMENTS:
-            arguments = ", ".join("NULL" for _ in set(re.findall(r"\$\d", SQL[name])))
-            await connection.execute(f"PREPARE {name} AS {SQL[name]}")
-            plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN EXECUTE {name} ({arguments})"))
-            found_by = re.findall(r"Index.* using (\w+) on .*\n\s*Index Cond: (.*)", plan)
-            assert len(found_by) == len(re.findall(r"Scan.* on (?:tasks|runs|outputs)\b", plan)) >= 2, plan
-            for index, condition in found_by:
-                assert index in KEYS, plan
-                assert all(f"({column} = " in condition for column in KEYS[index]), plan

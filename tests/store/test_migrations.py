@@ -7,7 +7,15 @@ import asyncio
 import asyncpg
 import pytest
 
-from headway.coordinator.store.migrate import SchemaTooNew, known_migrations, migrate, missing_migrations
+from headway.coordinator.store.migrate import (
+    SchemaChanged,
+    SchemaTooNew,
+    fault_of_schema,
+    known_migrations,
+    migrate,
+    missing_migrations,
+)
+from headway.coordinator.store.pool import open_pool
 
 
 async def missing(url: str) -> list[int]:
@@ -40,7 +48,7 @@ async def test_a_database_from_the_future_is_left_alone(empty_database_url: str)
     await migrate(empty_database_url)
     connection = await asyncpg.connect(empty_database_url)
     try:
-        await connection.execute("INSERT INTO schema_migrations VALUES (9999, now())")
+        await connection.execute("INSERT INTO schema_migrations VALUES (9999, now(), '')")
 
         with pytest.raises(SchemaTooNew, match="9999"):
             await migrate(empty_database_url)
@@ -48,6 +56,39 @@ async def test_a_database_from_the_future_is_left_alone(empty_database_url: str)
         assert await connection.fetchval("SELECT count(*) FROM schema_migrations") == len(known_migrations()) + 1
     finally:
         await connection.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE schema_migrations SET digest = 'of another text'", "ALTER TABLE schema_migrations DROP COLUMN digest"],
+    ids=["another text", "from before digests"],
+)
+async def test_a_database_of_another_development_version_is_refused_with_the_remedy(
+    change: str, empty_database_url: str
+) -> None:
+    await migrate(empty_database_url)
+    connection = await asyncpg.connect(empty_database_url)
+    try:
+        await connection.execute(change)
+
+        with pytest.raises(SchemaChanged, match=r"another development version; begin anew with `headway dev --fresh`"):
+            await migrate(empty_database_url)
+        with pytest.raises(SchemaChanged):
+            await missing_migrations(connection)
+    finally:
+        await connection.close()
+
+
+async def test_a_coordinator_knows_what_keeps_it_from_using_a_database(empty_database_url: str) -> None:
+    pool = await open_pool(empty_database_url, size=1)
+    try:
+        assert (await fault_of_schema(pool)).startswith("it lacks migrations [1]: run `headway db upgrade`")
+        await migrate(empty_database_url)
+        assert await fault_of_schema(pool) == ""
+        await pool.execute("UPDATE schema_migrations SET digest = ''")
+        assert "another development version" in await fault_of_schema(pool)
+    finally:
+        await pool.close()
 
 
 def test_migrations_are_numbered_without_a_gap() -> None:

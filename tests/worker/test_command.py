@@ -52,6 +52,27 @@ def test_a_module_that_cannot_be_used_is_refused(folder: Path, name: str) -> Non
         load_registry([name])
 
 
+@pytest.mark.parametrize(
+    ("source", "place", "said"),
+    [
+        ("import os\ndef ship(:\n  pass\n", ":2", "SyntaxError: invalid syntax"),
+        ("import os\n\nship()\n", ":3", "NameError: name 'ship' is not defined"),
+    ],
+)
+def test_a_module_with_a_fault_is_refused_with_the_place_of_it(
+    source: str, place: str, said: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "faulty_handlers.py").write_text(source)
+
+    code = run_worker(["faulty_handlers"])
+
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert code == 2
+    assert first == f"headway worker: cannot import 'faulty_handlers': {folder / 'faulty_handlers.py'}{place}"
+    assert rest[-1] == said
+    assert "Traceback" not in "".join(rest)
+
+
 def test_a_worker_without_anything_to_serve_ends_with_two_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_worker() == 2
     assert "nothing to serve" in capsys.readouterr().err

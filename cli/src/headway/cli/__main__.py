@@ -5,12 +5,14 @@ import os
 import sys
 from collections.abc import Sequence
 
-from headway.cli.command import Afterwards, Exit, Mistake
+from headway.cli.command import DEFAULT_ADDRESS, Afterwards, Exit, Mistake
 from headway.cli.filters import with_whole_id
 from headway.cli.output import Output
 from headway.cli.parser import parse
 from headway.client import DeadlinePassed, Refused, Unreachable
 
+HERE = "start one with `headway dev`, or name another with --address or HEADWAY_COORDINATOR"
+THERE = "is it up? --address and HEADWAY_COORDINATOR take several, with commas between, and use those that answer"
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
@@ -44,8 +46,8 @@ async def run(arguments: Sequence[str]) -> int | Afterwards:
     except Mistake as error:
         return _fail(output, "USAGE", str(error))
     except Unreachable as error:
-        text = f"no coordinator answers at {error.address} ({error.why.rpartition(': ')[2]})"
-        remedy = "start one with `headway dev`, or name another with --address"
+        text = f"no coordinator answers at {error.address} ({error.why.rpartition(': ')[2].rstrip(']')})"
+        remedy = HERE if error.address == DEFAULT_ADDRESS else THERE
         return _fail(output, "UNREACHABLE", f"{text}; {remedy}", address=error.address)
     except DeadlinePassed as error:
         text = f"{error}; it may have done what was asked: look before you ask again"

@@ -22,11 +22,16 @@ def json_value(text: str) -> Json:
     where = "the text"
     if text.startswith("@"):
         where = "standard input" if text == "@-" else text[1:]
-        text = sys.stdin.read() if text == "@-" else _contents(text[1:])
+        text = _contents(text[1:])
     try:
         value: Json = json.loads(text, parse_constant=_refuse_constant)
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"{where} holds what is no text in UTF-8") from None
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{where} is no JSON: {error}") from None
+    except RecursionError:
+        raise argparse.ArgumentTypeError(f"{where} is nested too deeply") from None
     return value
 
 
@@ -64,11 +69,23 @@ def port(text: str) -> int:
     return int(text)
 
 
+def folder(text: str) -> str:
+    """A folder, which need not be there.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    if not text or "\0" in text:
+        raise argparse.ArgumentTypeError(f"{text!r} is no folder")
+    return text
+
+
 def _contents(path: str) -> str:
     try:
-        return Path(path).read_text("utf-8")
+        return sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise argparse.ArgumentTypeError(f"cannot read {path}: {reason(error)}") from None
+        where = "standard input" if path == "-" else path
+        raise argparse.ArgumentTypeError(f"cannot read {where}: {reason(error)}") from None
 
 
 def reason(error: OSError | UnicodeDecodeError) -> str:

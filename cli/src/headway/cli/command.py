@@ -4,19 +4,21 @@ import argparse
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from enum import IntEnum
 from typing import ClassVar, Self, TypeAlias
 
+from headway.cli.arguments import duration
 from headway.cli.output import Output
 from headway.client import Client, Patience
 
 DEFAULT_ADDRESS = "127.0.0.1:7710"
 DEFAULT_NAMESPACE = "default"
 
-# A person waits for the answer: what is not there is said soon. A watch has been answered once, and may take its time.
-# But a coordinator that has just died is being started again: that is worth a few seconds, and many tries.
+# A person waits for the answer: what is not there is said soon, though a coordinator that died may be back meanwhile.
+# A watch has been answered once, and may take its time.
+DEFAULT_PATIENCE = timedelta(seconds=1)
 SHORT_PATIENCE = Patience(give_up_after=timedelta(seconds=5), longest_pause=timedelta(milliseconds=500))
 LONG_PATIENCE = Patience(give_up_after=timedelta(minutes=2))
 
@@ -44,6 +46,7 @@ class Session:
     output: Output
     address: str
     namespace: str
+    patience: timedelta
 
     def client(self, *, patience: Patience | None = None) -> Client:
         """A client for the coordinator that the person means.
@@ -51,8 +54,9 @@ class Session:
         Raises:
             Mistake: The address is not one.
         """
+        patience = patience or replace(SHORT_PATIENCE, give_up_unreached_after=self.patience)
         try:
-            return Client(self.address, namespace=self.namespace, patience=patience or SHORT_PATIENCE)
+            return Client(self.address, namespace=self.namespace, patience=patience)
         except ValueError as error:
             raise Mistake(str(error)) from None
 
@@ -97,6 +101,13 @@ def add_common_arguments(parser: argparse.ArgumentParser, *, talks_to_coordinato
             metavar="HOST:PORT[,…]",
             default=os.environ.get("HEADWAY_COORDINATOR") or DEFAULT_ADDRESS,
             help=f"the coordinator (HEADWAY_COORDINATOR; else {DEFAULT_ADDRESS})",
+        )
+        group.add_argument(
+            "--patience",
+            type=duration,
+            default=DEFAULT_PATIENCE,
+            metavar="DURATION",
+            help="how long to go on trying while no coordinator answers (1s)",
         )
         group.add_argument(
             "--namespace",

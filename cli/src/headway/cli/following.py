@@ -1,7 +1,7 @@
 """Following a run to its end, for `watch` and `start --wait`."""
 
 from headway.cli.command import LONG_PATIENCE, Exit, Session
-from headway.cli.telling import event_line, one_line, run_error_line, run_state_text, span
+from headway.cli.telling import event_line, one_line, run_duration, run_error_line, run_state_text
 from headway.client import Event, Progress, Run, RunState
 
 
@@ -34,8 +34,8 @@ def _show(session: Session, progress: Progress) -> None:
 def tell_outcome(session: Session, run: Run) -> None:
     """Say to people how the run ended."""
     took = ""
-    if run.created_at is not None and run.finished_at is not None:
-        took = f" after {span(run.finished_at - run.created_at)}"
+    if run.finished_at is not None:
+        took = f" after {run_duration(run, run.finished_at)}"
     line = run_state_text(run)
     line.append(took, style="default")
     if run.error is not None:

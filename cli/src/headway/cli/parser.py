@@ -2,11 +2,20 @@
 
 import argparse
 import inspect
+import re
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from headway.cli.command import DEFAULT_ADDRESS, DEFAULT_NAMESPACE, Command, Mistake, Session, add_common_arguments
+from headway.cli.command import (
+    DEFAULT_ADDRESS,
+    DEFAULT_NAMESPACE,
+    DEFAULT_PATIENCE,
+    Command,
+    Mistake,
+    Session,
+    add_common_arguments,
+)
 from headway.cli.commands import COMMANDS
 from headway.cli.output import Output
 
@@ -21,6 +30,11 @@ exit codes:
 
 class Parser(argparse.ArgumentParser):
     """A parser that says what is wrong with an exception, so that `--json` can say it in JSON."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """Take what begins with a minus and a digit as a value: `--grace -1s` is no duration, rather than missing."""
+        super().__init__(*args, **options)
+        self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def error(self, message: str) -> NoReturn:
         """Refuse the arguments."""
@@ -78,6 +92,7 @@ def parse(arguments: Sequence[str]) -> tuple[Command, Session]:
         output=Output(as_json=values["as_json"], as_lines=as_lines),
         address=values.get("address", DEFAULT_ADDRESS),
         namespace=values.get("namespace", DEFAULT_NAMESPACE),
+        patience=values.get("patience", DEFAULT_PATIENCE),
     )
     return command.parsed(values), session
 

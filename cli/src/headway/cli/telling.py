@@ -117,7 +117,7 @@ def run_row(run: Run, now: datetime) -> Row:
         instant(run.created_at)
         if run.created_at is None
         else Cell(text=instant(run.created_at), short=f"{span(now - run.created_at)} ago"),
-        _duration(run.created_at, run.finished_at, now),
+        run_duration(run, now),
         "" if run.error is None else one_line(f"{run.error.failure_class}: {run.error.message}"),
     )
 
@@ -259,6 +259,12 @@ def _lease(task: Task, now: datetime) -> str:
 
 def _until(due_at: datetime, now: datetime) -> str:
     return f"in {span(due_at - now)}" if due_at >= now else f"due {span(now - due_at)} ago: is the timers service up?"
+
+
+def run_duration(run: Run, now: datetime) -> str:
+    """How long it has taken since its start; that of a reopened run contains the time that it lay finished."""
+    reopened = ", reopened" if run.epoch > 1 else ""
+    return f"{_duration(run.created_at, run.finished_at, now)}{reopened}"
 
 
 def _duration(start: datetime | None, end: datetime | None, now: datetime) -> str:

@@ -43,6 +43,7 @@ class Patience:
     Attributes:
         try_timeout: Deadline of each try.
         give_up_after: No try begins later than this after the first one failed. Zero: each call is tried once.
+        give_up_unreached_after: The same while no server is reached at all. None: no sooner than `give_up_after`.
         first_pause: About the pause before the second try; each further pause is twice as long.
         longest_pause: Where the doubling ends.
         stretch: How long a watch trusts one stream before it opens the next one: a connection that died without a
@@ -51,6 +52,7 @@ class Patience:
 
     try_timeout: timedelta = timedelta(seconds=10)
     give_up_after: timedelta = timedelta(seconds=30)
+    give_up_unreached_after: timedelta | None = None
     first_pause: timedelta = timedelta(milliseconds=100)
     longest_pause: timedelta = timedelta(seconds=5)
     stretch: timedelta = timedelta(minutes=1)
@@ -86,10 +88,14 @@ class Outage:
         if self._failures == 0:
             self._began_at = now
         pause = self._jittered(hint)
-        if now + pause > self._began_at + self._patience.give_up_after.total_seconds():
+        if now + pause > self._began_at + self._longest(error).total_seconds():
             raise self._explain(error) from error
         self._failures += 1
         return pause
+
+    def _longest(self, error: grpc.aio.AioRpcError) -> timedelta:
+        unreached = self._patience.give_up_unreached_after
+        return self._patience.give_up_after if unreached is None or has_reason(error) else unreached
 
     def _jittered(self, hint: timedelta | None) -> float:
         doubled = self._patience.first_pause * 2 ** min(self._failures, 30)

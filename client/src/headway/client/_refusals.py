@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 _DOMAIN = "headway"
+_OVERSIZE = re.compile(r"(?:CLIENT: Sent|SERVER: Received) message larger than max \((\d+) vs\. (\d+)\)")
 _DETAILS_KEY = "grpc-status-details-bin"
 
 
@@ -280,6 +281,10 @@ def refusal(error: grpc.aio.AioRpcError) -> Refused:
     code = error.code()
     info = error_details_pb2.ErrorInfo()
     if not _unpack(status, info) or info.domain != _DOMAIN:
+        if sizes := _OVERSIZE.search(error.details() or ""):  # gRPC itself, here or there
+            facts = {"field": "the request", "size": sizes[1], "limit": sizes[2]}
+            message = "{field} has {size} bytes; the limit is {limit}. Store it elsewhere and pass a reference."
+            return PayloadTooLarge(PayloadTooLarge.expected_reason, message.format_map(facts), facts, code)
         return Refused(code.name, error.details() or "the call was refused", {}, code)
     message = error.details() or info.reason
     kind = REFUSALS.get(info.reason, Refused)

@@ -22,10 +22,10 @@ from headway.cli.telling import (
     instant,
     item_row,
     outputs,
+    run_duration,
     run_error_line,
     run_row,
     run_state_text,
-    span,
     task_row,
 )
 from headway.client import Event, Item, Json, Run, RunDetails, RunState, Started, Task, TaskState
@@ -281,7 +281,7 @@ def _fields(details: RunDetails) -> dict[str, object]:
 
 def _show(output: Output, details: RunDetails, waits_for: list[str]) -> None:
     run, now = details.run, clock.now()
-    _header(output, run)
+    _header(output, run, now)
     if waits_for:
         output.say("waits for", style="bold")
         for line in waits_for:
@@ -304,7 +304,7 @@ def _show(output: Output, details: RunDetails, waits_for: list[str]) -> None:
         )
 
 
-def _header(output: Output, run: Run) -> None:
+def _header(output: Output, run: Run, now: datetime) -> None:
     output.say(f"run       {run.run_id}")
     output.say(f"workflow  {run.workflow} version {run.version} (namespace {run.namespace})")
     state = run_state_text(run)
@@ -313,7 +313,7 @@ def _header(output: Output, run: Run) -> None:
     output.say("state     ", end="")
     output.say(state)
     ended = instant(run.finished_at)
-    took = f" ({span(run.finished_at - run.created_at)})" if run.finished_at and run.created_at else ""
+    took = f" ({run_duration(run, now)})" if run.finished_at and run.created_at else ""
     output.say(f"started   {instant(run.created_at)}    ended {ended}{took}")
     if run.paused_at is not None:
         clock = ", its time-outs standing still" if run.clock_paused else ""

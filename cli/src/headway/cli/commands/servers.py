@@ -12,11 +12,12 @@ from typing import ClassVar
 
 from rich.text import Text
 
-from headway.cli.arguments import at_least_one, port
+from headway.cli.arguments import at_least_one, folder, port
 from headway.cli.command import Afterwards, Command, Exit, Mistake, Session
 from headway.cli.output import visible
 from headway.cli.stack import (
     FolderTaken,
+    FolderUnusable,
     MigrationFailed,
     PortTaken,
     ServerMissing,
@@ -53,7 +54,9 @@ class Dev(Command):
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add what is started, and where."""
         parser.add_argument("--port", type=port, default=7710, help="of the first coordinator (7710); 0: any free one")
-        parser.add_argument("--data", metavar="FOLDER", default=".headway", help="for data and logs (.headway)")
+        parser.add_argument(
+            "--data", type=folder, metavar="FOLDER", default=".headway", help="for data and logs (.headway)"
+        )
         parser.add_argument(
             "--coordinators", type=at_least_one, default=1, metavar="N", help="how many, on successive ports (1)"
         )
@@ -86,7 +89,7 @@ class Dev(Command):
             await starting
             self._tell(session, stack)
             await stopping
-        except (FolderTaken, PortTaken, ServerMissing, MigrationFailed, StackFault) as error:
+        except (FolderTaken, FolderUnusable, PortTaken, ServerMissing, MigrationFailed, StackFault) as error:
             raise Mistake(str(error)) from None
         finally:
             await _stop(session, stack, asked_to_stop)
@@ -236,7 +239,7 @@ class Upgrade(Command):
         try:
             migrated = await migrate(os.environ)
         except MigrationFailed as error:
-            raise Mistake(f"the database was not upgraded: {error}") from None
+            raise Mistake(str(error)) from None
         if session.output.for_people:
             session.output.say(migrated.said or "the database is up to date")
         else:

@@ -24,6 +24,15 @@ class FolderTaken(Exception):
         self.holder = holder
 
 
+class FolderUnusable(Exception):
+    """The data folder cannot be made or written."""
+
+    def __init__(self, folder: Path, error: OSError) -> None:
+        """Name the folder and what the system says."""
+        why = (error.strerror or type(error).__name__).lower()
+        super().__init__(f"{folder} cannot be the data folder: {why}; choose another one with --data")
+
+
 class DataFolder:
     """A data folder that is held. The kernel lets go of it when this process ends, however it ends."""
 
@@ -38,10 +47,13 @@ class DataFolder:
 
         Raises:
             FolderTaken: Another stack holds it.
-            OSError: It cannot be made.
+            FolderUnusable: It cannot be made or written.
         """
-        path.mkdir(parents=True, exist_ok=True)
-        lock = (path / LOCK).open("a+", encoding="utf-8")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock = (path / LOCK).open("a+", encoding="utf-8")
+        except OSError as error:
+            raise FolderUnusable(path, error) from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -21,7 +21,7 @@ async def migrate(environment: Mapping[str, str]) -> Migrated:
     """Run `python -m headway.coordinator migrate`.
 
     Raises:
-        MigrationFailed: It ended with a fault; what it said is the message.
+        MigrationFailed: It ended with a fault; the message is a whole sentence.
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "headway.coordinator", "migrate",
@@ -33,7 +33,8 @@ async def migrate(environment: Mapping[str, str]) -> Migrated:
     out, _ = await process.communicate()
     said = out.decode(errors="replace").strip()
     if process.returncode != 0:
-        if said.startswith("Traceback"):
-            said = said.splitlines()[-1]
-        raise MigrationFailed(said or f"the coordinator ended with exit code {process.returncode}")
+        if not said or said.startswith("Traceback"):
+            why = said.splitlines()[-1] if said else f"the coordinator ended with exit code {process.returncode}"
+            said = f"the database was not upgraded: {why}"
+        raise MigrationFailed(said)
     return Migrated(said=said)

@@ -129,6 +129,7 @@ class Stack:
 
         Raises:
             FolderTaken: Another stack uses the data folder.
+            FolderUnusable: The data folder cannot be made or written.
             PortTaken: A port that was asked for is in use.
             StackFault: It did not come up.
         """

@@ -16,8 +16,8 @@ from headway.coordinator.engine.engine import Engine
 from headway.coordinator.rpc import server
 from headway.coordinator.settings import CoordinatorSettings
 from headway.coordinator.store.attending import connect_listener
-from headway.coordinator.store.errors import StoreConflict, StoreRejected, StoreUnavailable, translated
-from headway.coordinator.store.migrate import SchemaTooNew, migrate, missing_migrations
+from headway.coordinator.store.errors import StoreConflict, StoreRejected, StoreUnavailable
+from headway.coordinator.store.migrate import SchemaChanged, SchemaTooNew, fault_of_schema, migrate
 from headway.coordinator.store.pool import Pool, open_pool
 from headway.runtime.process import run_service
 from headway.runtime.serving import serve
@@ -54,13 +54,10 @@ async def _open(settings: CoordinatorSettings, drain: asyncio.Event) -> "Pool | 
     while not drain.is_set():
         try:
             pool = await open_pool(settings.database_url, size=settings.connections)
-            with translated():
-                async with pool.acquire() as connection:
-                    missing = await missing_migrations(connection)
-            if not missing:
+            if not (fault := await fault_of_schema(pool)):
                 return pool
             await pool.close()
-            _log.error("the database lacks migrations %s: run `headway db upgrade`", missing)
+            _log.error("the database cannot be used: %s", fault)
         except _STORE_ERRORS as error:
             _log.warning("the database cannot be reached: %s", error)
         try:
@@ -77,7 +74,7 @@ def _migrate() -> int:
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2
-    except (*_STORE_ERRORS, SchemaTooNew) as error:
+    except (*_STORE_ERRORS, SchemaTooNew, SchemaChanged) as error:
         print(f"the database was not upgraded: {error}", file=sys.stderr)
         return 1
     print(f"applied migrations: {', '.join(map(str, applied)) or 'none, the schema is up to date'}")

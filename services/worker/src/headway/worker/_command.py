@@ -6,6 +6,7 @@ import argparse
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 from headway.worker._errors import NothingToServe
@@ -82,12 +83,21 @@ def _registry_of(name: str) -> Registry:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise ModuleRefused(f"cannot import {module_name!r}: {error}") from error
+    except Exception as error:
+        raise ModuleRefused(f"cannot import {module_name!r}: {_told(error)}") from error
     if not attribute:
         return default_registry
     registry = getattr(module, attribute, None)
     if not isinstance(registry, Registry):
         raise ModuleRefused(f"{name!r} is no Registry of headway.worker")
     return registry
+
+
+def _told(error: Exception) -> str:
+    """Where the fault is, and below that what Python says of it."""
+    where = error if isinstance(error, SyntaxError) else traceback.extract_tb(error.__traceback__)[-1]
+    said = "".join(traceback.format_exception_only(error)).rstrip()
+    return f"{where.filename}:{where.lineno}\n{said}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -96,7 +96,7 @@ class NodeUndoes(Refusal):
 
 
 class WorkflowNotFound(Refusal):
-    """There is no {workflow} (version {version}) in namespace {namespace}: deploy it first."""
+    """Workflow {workflow} has no {what} in namespace {namespace}: deploy it first."""
 
     reason = "WORKFLOW_NOT_FOUND"
 
@@ -114,7 +114,7 @@ class VersionNeeded(Refusal):
 
 
 class InvalidInput(Refusal):
-    """The input does not fit the workflow's input_schema: {path}: {problem}."""
+    """The input does not fit the workflow's input_schema: {problems}."""
 
     reason = "INVALID_INPUT"
 

@@ -23,7 +23,7 @@ from headway.coordinator.core.refusals import (
     Refusal,
     WorkflowNotFound,
 )
-from headway.coordinator.core.schemas import misfits
+from headway.coordinator.core.schemas import in_one_line, misfits
 from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.lanes import Committed, Lane, Ticket
@@ -131,7 +131,7 @@ class Starts:
             schema = each.graph.plan.input_schema
             if schema is not None and (faults := misfits(schema, each.ask.input.value)):
                 path, problem = faults[0]
-                each.fault = InvalidInput(path=path, problem=problem)
+                each.fault = InvalidInput(path=path, problem=problem, problems=in_one_line(faults))
                 continue
             if each.ask.labels or each.graph.plan.labels:
                 try:

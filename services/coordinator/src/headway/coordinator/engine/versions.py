@@ -54,7 +54,8 @@ class Standing:
 
 def not_found(namespace: str, workflow: str, version: int) -> WorkflowNotFound:
     """The refusal of a version that is not there; 0: none is deployed."""
-    return WorkflowNotFound(namespace=namespace, workflow=workflow, version=str(version) if version else "deployed")
+    what = f"version {version}" if version else "deployed version"
+    return WorkflowNotFound(namespace=namespace, workflow=workflow, what=what, version=str(version or "deployed"))
 
 
 async def standing(connection: Connection, namespace: str, workflow: str) -> Standing:

@@ -4,7 +4,7 @@ Draft 2020-12; patterns in RE2's syntax, which takes linear time. Formats are no
 references lead within the schema. That a schema is one was seen when it was deployed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import cast
 
@@ -32,12 +32,14 @@ __all__ = [
     "TooManySteps",
     "compile_pattern",
     "cut_message",
+    "in_one_line",
     "misfits",
     "no_registry",
     "validator_of",
 ]
 
 _MAX_FAULTS = 20
+_MAX_TOLD = 5
 _MAX_SHOWN = 200
 _WORDS: Mapping[type, str] = {
     dict: "object",
@@ -74,6 +76,12 @@ def misfits(schema: Json, value: Json, budget: Budget | None = None) -> list[tup
     except PatternInvalid as error:
         found.append(("$", f"the schema has a pattern that cannot be matched: {error}"))
     return sorted(found[:_MAX_FAULTS])
+
+
+def in_one_line(faults: Sequence[tuple[str, str]]) -> str:
+    """Returns the first of what `misfits` found, and how many there are besides."""
+    told = "; ".join(f"{path}: {problem}" for path, problem in faults[:_MAX_TOLD])
+    return told if len(faults) <= _MAX_TOLD else f"{told}; and {len(faults) - _MAX_TOLD} more"
 
 
 def validator_of(schema: Json, budget: Budget) -> Draft202012Validator:

@@ -63,7 +63,11 @@ WHERE d.namespace = $1 AND d.deleted_at < now() - interval '1 day' AND d.plan <>
 -- Open runs of a workflow by version, among the namespace's latest $3 runs; version 0 is all else that was looked at.
 SELECT CASE WHEN workflow = $2 AND finished_at IS NULL THEN version ELSE 0 END AS version, count(*) AS runs
 FROM (
-    SELECT workflow, version, finished_at FROM runs WHERE namespace = $1 ORDER BY created_at DESC, run_id DESC LIMIT $3
+    SELECT workflow, version, finished_at
+    FROM runs
+    WHERE namespace = $1 AND workflow <> '' -- all: so that the index serves it
+    ORDER BY created_at DESC, run_id DESC
+    LIMIT $3
 ) AS latest
 GROUP BY 1
 ORDER BY 1;

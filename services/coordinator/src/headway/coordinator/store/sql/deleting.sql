@@ -33,13 +33,12 @@ RETURNING k.namespace, k.key, k.run_id, k.digest;
 
 -- name: lock_ended
 -- Of those, the ones that are still where they were seen, locked; the others, and those locked elsewhere, are left out.
--- (COALESCE: the index of finished runs must not seem to be one for the look-up of a run.)
 SELECT r.run_id
 FROM (SELECT run_id, epoch FROM unnest($2::uuid[], $3::integer[]) AS k (run_id, epoch) ORDER BY run_id) AS x
 CROSS JOIN LATERAL (
     SELECT run_id, epoch, finished_at FROM runs WHERE bucket = $1 AND run_id = x.run_id FOR UPDATE SKIP LOCKED
 ) AS r
-WHERE r.epoch = x.epoch AND COALESCE(r.finished_at <= now(), false);
+WHERE r.epoch = x.epoch AND r.finished_at IS NOT NULL;
 
 -- name: wait_for_ends
 -- Which runs are there, once nobody holds them who may be deleting them.

@@ -148,6 +148,6 @@ ORDER BY x.place;
 -- Runs of one bucket whose ids lie between two: those that begin with the same digits.
 SELECT run_id
 FROM runs
-WHERE bucket = $1 AND run_id >= $2 AND run_id <= $3 AND namespace IS NOT DISTINCT FROM $4
+WHERE bucket = $1 AND run_id >= $2 AND run_id <= $3 AND namespace = $4
 ORDER BY run_id
 LIMIT $5;

@@ -1,5 +1,5 @@
 -- Statements on `runs`, `run_events`, `requests`, `stale_reports` and `start_keys`. One bucket each, but for reads that
--- list across buckets. (A namespace is compared so that no index on it is taken for the look-up of one run.)
+-- list across buckets.
 
 -- name: wait_for_run
 -- Waits for a lock: for a run that was skipped too often, so that nobody spins.
@@ -95,7 +95,7 @@ FROM runs AS r
 LEFT JOIN outputs AS i ON i.bucket = $1 AND i.run_id = r.run_id AND i.path = '' AND i.attempt = 0 AND i.role = 'input'
 LEFT JOIN outputs AS o ON o.bucket = $1 AND o.run_id = r.run_id AND o.path = r.output_path
                       AND o.attempt = r.output_attempt AND o.role = 'output'
-WHERE r.bucket = $1 AND r.run_id = $2 AND r.namespace IS NOT DISTINCT FROM $3;
+WHERE r.bucket = $1 AND r.run_id = $2 AND r.namespace = $3;
 
 -- name: get_run_version
 -- What a run runs.
@@ -103,7 +103,7 @@ SELECT workflow, version FROM runs WHERE bucket = $1 AND run_id = $2 AND namespa
 
 -- name: get_run_state
 -- Where a run stands, and its latest event.
-SELECT state, seq FROM runs WHERE bucket = $1 AND run_id = $2 AND namespace IS NOT DISTINCT FROM $3;
+SELECT state, seq FROM runs WHERE bucket = $1 AND run_id = $2 AND namespace = $3;
 
 -- name: get_events
 -- A stretch of history.
