@@ -66,8 +66,8 @@ async def test_a_deploy_says_what_differs_and_whose_runs_stay_on_their_version(w
     assert counts(found.open_runs) == {1: 1, 2: 1}
 
 
-async def test_open_runs_are_counted_among_the_latest_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(versions, "LOOKED_AT", 2)
+async def test_open_runs_are_counted_up_to_a_limit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "COUNTED_OPEN", 1)
     await world.first.deploy(V1, OTHER)
     for workflow in ("orders", "orders", "other"):
         await world.first.start(workflow)

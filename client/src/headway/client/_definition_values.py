@@ -70,7 +70,7 @@ class OpenRuns:
 
     Attributes:
         by_version: Version to how many.
-        counted_all: False when only the namespace's latest runs were looked at, and there may be more.
+        counted_all: False when a version has more than were counted.
     """
 
     by_version: Mapping[int, int]

@@ -24,7 +24,7 @@ COLUMNS = (
 class ListVersions(Command):
     """List the stored versions of a workflow, newest first, with their open runs.
 
-    Open runs are counted among the latest 10,000 runs of the namespace.
+    Of each version at most 10,000 open runs are counted.
     """
 
     name: ClassVar = ("versions",)

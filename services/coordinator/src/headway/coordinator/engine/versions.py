@@ -16,14 +16,14 @@ from headway.coordinator.store.errors import translated
 from headway.coordinator.store.pool import Connection, Pool
 from headway.coordinator.store.statements import SQL
 
-LOOKED_AT = 10_000  # of a namespace's latest runs, when open ones are counted
+COUNTED_OPEN = 10_000  # runs of a version, at most
 NAMED = 5  # runs that a refusal names
 COUNTED = 1_000  # runs that it counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenRuns:
-    """Open runs of a workflow by version. `counted_all`: no older run was left out."""
+    """Open runs of a workflow by version. `counted_all`: no version has more than were counted."""
 
     by_version: Mapping[int, int]
     counted_all: bool
@@ -69,12 +69,10 @@ async def standing(connection: Connection, namespace: str, workflow: str) -> Sta
 
 
 async def count_open_runs(connection: Connection, namespace: str, workflow: str) -> OpenRuns:
-    """Count them among the namespace's latest runs."""
-    records = await connection.fetch(SQL["count_open_runs"], namespace, workflow, LOOKED_AT)
+    """Count them, up to a limit for each version."""
+    records = await connection.fetch(SQL["count_open_runs"], namespace, workflow, COUNTED_OPEN)
     found: dict[int, int] = {record["version"]: record["runs"] for record in records}
-    counted_all = sum(found.values()) < LOOKED_AT
-    found.pop(0, None)
-    return OpenRuns(by_version=found, counted_all=counted_all)
+    return OpenRuns(by_version=found, counted_all=max(found.values(), default=0) < COUNTED_OPEN)
 
 
 async def make_deployed(connection: Connection, namespace: str, workflow: str, version: int) -> None:

@@ -60,17 +60,25 @@ WHERE d.namespace = $1 AND d.deleted_at < now() - interval '1 day' AND d.plan <>
   );
 
 -- name: count_open_runs
--- Open runs of a workflow by version, among the namespace's latest $3 runs; version 0 is all else that was looked at.
-SELECT CASE WHEN workflow = $2 AND finished_at IS NULL THEN version ELSE 0 END AS version, count(*) AS runs
-FROM (
-    SELECT workflow, version, finished_at
-    FROM runs
-    WHERE namespace = $1 AND workflow <> '' -- all: so that the index serves it
-    ORDER BY created_at DESC, run_id DESC
-    LIMIT $3
-) AS latest
-GROUP BY 1
-ORDER BY 1;
+-- Open runs of a workflow by version, of each at most $3.
+SELECT d.version, c.runs
+FROM definitions AS d
+CROSS JOIN LATERAL (
+    SELECT count(*) AS runs
+    FROM (
+        SELECT 1
+        FROM unnest(ARRAY['pending', 'running']) AS s (state)
+        CROSS JOIN LATERAL (
+            SELECT 1
+            FROM runs
+            WHERE namespace = $1 AND workflow = $2 AND version = d.version AND state = s.state AND failure_class = ''
+            LIMIT $3
+        ) AS r
+        LIMIT $3
+    ) AS open
+) AS c
+WHERE d.namespace = $1 AND d.workflow = $2 AND c.runs > 0
+ORDER BY d.version;
 
 -- name: get_setting
 -- A live setting.
