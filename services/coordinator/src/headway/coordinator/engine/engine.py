@@ -18,7 +18,7 @@ from headway.coordinator.engine.deciding import Decisions
 from headway.coordinator.engine.lanes import CONFLICT_TRIES, Lane
 from headway.coordinator.engine.leasing import LeaseAsk, Leases, Renewals, RenewAsk
 from headway.coordinator.engine.plans import Plans
-from headway.coordinator.engine.submissions import Submission
+from headway.coordinator.engine.submissions import Submission, told
 from headway.coordinator.ids import MAX_BUCKETS, bucket_of, run_id_in
 from headway.coordinator.store.errors import StoreConflict, StoreUnavailable, translated
 from headway.coordinator.store.pool import Pool, Seat, Seats
@@ -287,6 +287,7 @@ class Engine:
             decisions.commit,
             group=lambda item: item.run_id,
             size=lambda item: item.size,
+            tell=told,
             beside=True,
         )
 

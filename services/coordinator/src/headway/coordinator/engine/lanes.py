@@ -32,6 +32,9 @@ SOONEST, LATEST = 0.2, 5.0  # seconds after which those who were refused are ask
 BESIDE = 48  # items under way that wait, before a second transaction begins beside the one that runs
 SKIPS = 4  # of an item, before the lane waits for its run's lock whatever else it could do
 CONFLICT_TRIES = 5  # of a single item, before it is given up as unavailable
+LOST_TRIES = 5  # of an item whose transaction's connection was lost each time, before that is an error
+LOST_KNOWN = 10_000  # items of which that is counted
+LOST_NAMED = 3  # of them in one line of the log
 _log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
@@ -99,6 +102,7 @@ class Lane(Generic[Item]):
         *,
         group: Callable[[Item], object],
         size: Callable[[Item], int] = lambda _item: 0,
+        tell: Callable[[Item], str] = str,
         stride: float = 0.0,
         beside: bool = False,
     ) -> None:
@@ -109,6 +113,7 @@ class Lane(Generic[Item]):
             commit: one transaction for some tickets; settles nothing itself.
             group: what a skipped item waits for: items of one group wait together, alone.
             size: bytes of an item's payload.
+            tell: what an item is, the same for each try of it; for logs.
             stride: seconds from the beginning of one transaction to that of the next, at the least, when something
                 queued meanwhile. For what is so quick that hardly anything does.
             beside: `run_beside` is to be run as well.
@@ -117,6 +122,8 @@ class Lane(Generic[Item]):
         self._commit = commit
         self._group = group
         self.size = size
+        self._tell = tell
+        self._lost: dict[str, int] = {}  # by item: how often in a row its connection was lost
         self._stride = stride
         self.beside = beside
         self._bytes = 0  # of what has queued
@@ -295,16 +302,34 @@ class Lane(Generic[Item]):
             committed = await self._commit(batch)
         except StoreUnavailable as error:
             _log.warning("lane %s: %s", self.name, error)
+            self._note_lost(batch)
             for ticket in batch:
                 self._settle(ticket, error)
         except Exception as error:  # noqa: BLE001 - the service's one broad catch: a poisoned batch must not end the lane
             await self._bisect(batch, error, tries)
         else:
             for ticket, outcome in committed.outcomes:
+                if self._lost:
+                    self._lost.pop(self._tell(ticket.item), None)
                 self._settle(ticket, outcome)
             for ticket in committed.skipped:
                 ticket.skips += 1
             self._skipped.extend(committed.skipped)
+
+    def _note_lost(self, batch: Sequence[Ticket[Item]]) -> None:
+        """Count the tries of items that those who sent them repeat: one that never goes through is not passed over."""
+        if len(self._lost) > LOST_KNOWN:
+            self._lost.clear()
+        often: list[str] = []
+        for ticket in batch:
+            told = self._tell(ticket.item)
+            tries = self._lost[told] = self._lost.get(told, 0) + 1
+            if tries % LOST_TRIES == 0:
+                often.append(f"{told} ({tries} times)")
+        if often:
+            named, more = ", ".join(often[:LOST_NAMED]), len(often) - LOST_NAMED
+            rest = f" and {more} more" if more > 0 else ""
+            _log.error("lane %s: the database was lost each time that this was tried: %s%s", self.name, named, rest)
 
     def _settle(self, ticket: Ticket[Item], outcome: object) -> None:
         self._has_settled = True
