@@ -25,7 +25,7 @@ from headway.coordinator.core.events import LeaseExpired, RunEvent, RunStarted
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import IllegalTransition, TaskState
 from headway.coordinator.core.records import encode_actions, encode_event
-from headway.coordinator.core.refusals import Refusal
+from headway.coordinator.core.refusals import Refusal, bare
 from headway.coordinator.core.state import Draft, Key, Missing, State
 from headway.coordinator.engine import telemetry
 from headway.coordinator.engine.eager import Continued, Dispatched, Eager
@@ -291,7 +291,7 @@ class _Batch:
             except Missing as missing:
                 return missing.keys
             except Refusal as refusal:
-                self.result.outcomes.append((tickets[0], refusal))
+                self.result.outcomes.append((tickets[0], bare(refusal)))
             tickets.popleft()
         return None
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from headway.coordinator import clock
-from headway.coordinator.core.refusals import EventUndecidable, Overloaded
+from headway.coordinator.core.refusals import EventUndecidable, Overloaded, bare
 from headway.coordinator.store.errors import StoreConflict, StoreUnavailable
 
 BATCH = 256  # items in one transaction
@@ -304,7 +304,7 @@ class Lane(Generic[Item]):
             _log.warning("lane %s: %s", self.name, error)
             self._note_lost(batch)
             for ticket in batch:
-                self._settle(ticket, error)
+                self._settle(ticket, bare(error))
         except Exception as error:  # noqa: BLE001 - the service's one broad catch: a poisoned batch must not end the lane
             await self._bisect(batch, error, tries)
         else:
@@ -348,3 +348,4 @@ class Lane(Generic[Item]):
         else:
             _log.error("lane %s: item left out: %r", self.name, batch[0].item, exc_info=error)
             self._settle(batch[0], EventUndecidable(problem=f"{type(error).__name__}: {error}"))
+            bare(error)

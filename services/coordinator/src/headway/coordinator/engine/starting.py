@@ -22,6 +22,7 @@ from headway.coordinator.core.refusals import (
     Overloaded,
     Refusal,
     WorkflowNotFound,
+    bare,
 )
 from headway.coordinator.core.schemas import in_one_line, misfits
 from headway.coordinator.engine.definitions import Definitions
@@ -137,7 +138,7 @@ class Starts:
                 try:
                     each.labels = labels_of(each.graph.plan.labels, each.ask.labels, each.ask.input)
                 except InvalidLabel as fault:
-                    each.fault = fault
+                    each.fault = bare(fault)
 
     async def _ask_keys(self, keyed: Sequence[_Beginning]) -> None:
         """The keys of sound starts claim a run id, unless they have one; those of others may have one."""

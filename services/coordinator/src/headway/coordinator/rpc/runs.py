@@ -19,6 +19,7 @@ from headway.coordinator.core.refusals import (
     NodeNotFound,
     Refusal,
     RunNotFound,
+    bare,
 )
 from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.deleting import Deletions
@@ -350,7 +351,7 @@ def _readable(request: pb.StartRequest) -> StartAsk | Refusal:
     try:
         return _start_ask(request)
     except Refusal as refusal:
-        return refusal
+        return bare(refusal)
 
 
 def _start_result(answer: Started | Exception) -> pb.StartResult:

@@ -16,6 +16,7 @@ from headway.coordinator.core.refusals import (
     Overloaded,
     Refusal,
     TaskNotFound,
+    bare,
 )
 from headway.coordinator.engine.eager import Continued, Wish
 from headway.coordinator.engine.engine import Engine
@@ -145,7 +146,7 @@ def _read(items: Sequence[_Item], parse: Callable[[_Item], _Ask]) -> list[_Ask |
         except MalformedId:
             parsed.append(TaskNotFound(task_id=item.task_id[:200]))
         except Refusal as refusal:
-            parsed.append(refusal)
+            parsed.append(bare(refusal))
     return parsed
 
 
