@@ -127,6 +127,8 @@ class Lane(Generic[Item]):
         self._stride = stride
         self.beside = beside
         self._bytes = 0  # of what has queued
+        self._admitted = 0  # items of new work that will come, and their bytes
+        self._admitted_bytes = 0
         self._queue: deque[Ticket[Item]] = deque()
         self._new: deque[Ticket[Item]] = deque()
         self._skipped: deque[Ticket[Item]] = deque()
@@ -140,12 +142,15 @@ class Lane(Generic[Item]):
         self._pace = 0.0  # seconds from one new item to the next, of late, when more waited than could be taken
         self._next_turn_at = 0.0  # of those who were refused
 
-    def submit(self, items: Sequence[Item], *, new: bool = False) -> "asyncio.Future[list[Any]]":
+    def submit(
+        self, items: Sequence[Item], *, new: bool = False, admitted: bool = False
+    ) -> "asyncio.Future[list[Any]]":
         """Queue items; the future gives a result or an exception for each, in order. Cancel it to take them back.
 
         Args:
             items: what came together.
             new: they would begin something: they come after work under way, and are refused before it.
+            admitted: `admit` said yes to them: they are not refused any more.
 
         Raises:
             Overloaded: too many wait; nothing was queued.
@@ -154,7 +159,8 @@ class Lane(Generic[Item]):
         measure = self.size
         tickets = [Ticket(item, call, index, measure(item)) for index, item in enumerate(items)]
         size = sum([ticket.size for ticket in tickets])
-        self.need_room(len(tickets), size, new=new)
+        if not admitted:
+            self.need_room(len(tickets), size, new=new)
         (self._new if new else self._queue).extend(tickets)
         self._bytes += size
         self._woken.set()
@@ -162,15 +168,42 @@ class Lane(Generic[Item]):
             self._many_wait.set()
         return call.done
 
-    def need_room(self, count: int, size: int, *, new: bool = False) -> None:
-        """Raise Overloaded when so many more items, of so many bytes, would be too many to wait, or too large."""
+    def admit(self, count: int, size: int, *, ahead: float) -> Callable[[], None]:
+        """Keep room for new work that something else has to be done for first.
+
+        Args:
+            count: of its items.
+            size: their bytes.
+            ahead: seconds that what has to be done first will have to wait.
+
+        Returns:
+            What gives the room back: to be called once, right before the items are submitted, or given up.
+
+        Raises:
+            Overloaded: there is none.
+        """
+        self.need_room(count, size, new=True, ahead=ahead)
+        self._admitted += count
+        self._admitted_bytes += size
+
+        def give_back() -> None:
+            self._admitted -= count
+            self._admitted_bytes -= size
+
+        return give_back
+
+    def need_room(self, count: int, size: int, *, new: bool = False, ahead: float = 0.0) -> None:
+        """Raise Overloaded when so many more items, of so many bytes, would be too many to wait, or too large.
+
+        `ahead`: seconds that new ones will have waited when they come.
+        """
         waiting = len(self._queue) + len(self._new)
         if waiting + count > BACKLOG or (waiting and self._bytes + size > BACKLOG_BYTES):
             raise self._overloaded(count)
         if new and (
-            len(self._new) + count > NEW_BACKLOG
-            or (waiting and self._bytes + size > NEW_BYTES)
-            or self.wait > NEW_SECONDS
+            len(self._new) + self._admitted + count > NEW_BACKLOG
+            or ((waiting or self._admitted) and self._bytes + self._admitted_bytes + size > NEW_BYTES)
+            or ahead + self.wait > NEW_SECONDS
         ):
             raise self._overloaded(count)
 

@@ -112,12 +112,16 @@ class Starts:
             StoreUnavailable: the database does not answer; the whole is to be repeated.
         """
         every = [_Beginning(ask, self._engine.run_id_of(ask.request_id)) for ask in asks]
-        self._engine.need_room([(each.run_id, len(each.ask.input.raw)) for each in every])
-        await self._choose_versions(every)
-        if keyed := [each for each in every if each.ask.key is not None]:
-            await self._ask_keys(keyed)
-        if sound := [each for each in every if each.fault is None and each.answer is None]:
-            await self._submit(sound)
+        keyed = [each for each in every if each.ask.key is not None]
+        ahead = max((lane.wait for lane in self._key_lanes), default=0.0) if keyed else 0.0
+        # Whoever has claimed a key is not refused any more: the key would stand for no run.
+        with self._engine.admit([(each.run_id, len(each.ask.input.raw)) for each in every], ahead=ahead) as room:
+            await self._choose_versions(every)
+            if keyed:
+                await self._ask_keys(keyed)
+            room.close()
+            if sound := [each for each in every if each.fault is None and each.answer is None]:
+                await self._submit(sound)
         if unanswered := [each for each in every if each.answer is None]:
             await self._look_again(unanswered)
         return [each.answer or LookupError("a start without an answer") for each in every]
@@ -148,6 +152,8 @@ class Starts:
             claim = Claim(each.run_id, digest) if each.fault is None else None
             ask = _KeyAsk(key_bucket(*key), key, claim)
             parts.setdefault(ask.bucket % KEY_LANES, []).append((each, digest, ask))
+        for number, part in parts.items():  # in all of them, before anything is queued in one
+            self._key_lanes[number].need_room(len(part), 0, new=True)
         calls = [
             (part, self._key_lanes[number].submit([ask for _, _, ask in part], new=True))
             for number, part in parts.items()
@@ -177,7 +183,7 @@ class Starts:
         ]
         try:
             starts = [_start(each, span.traceparent) for each, span in zip(sound, spans, strict=True)]
-            answers = _whole(await self._engine.submit(starts, new=True))
+            answers = _whole(await self._engine.submit(starts, new=True, admitted=True))
         finally:
             for span in spans:
                 span.end()
@@ -211,7 +217,12 @@ def _whole(answers: list[Any]) -> list[Any]:
 
 def _digest(ask: StartAsk) -> str:
     request = [ask.workflow, ask.version, ask.input.value, *([dict(ask.labels)] if ask.labels else [])]
-    return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return hashlib.sha256(_canonical(request)).hexdigest()
+
+
+def _canonical(value: object) -> bytes:
+    """The same JSON for the same value; as values of Python, true is 1."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def _take(each: _Beginning, digest: str, holder: Claim | Exception | None) -> None:
@@ -253,7 +264,7 @@ def _again(each: _Beginning, run: Any) -> Answer:
         run is None
         or (run["namespace"], run["workflow"], run["key"]) != (ask.namespace, ask.workflow, ask.key)
         or (not ask.adopts and ask.version not in (0, run["version"]))
-        or (not ask.adopts and orjson.loads(run["input"]) != ask.input.value)
+        or (not ask.adopts and _canonical(orjson.loads(run["input"])) != _canonical(ask.input.value))
     ):
         return KeyReused(key=str(ask.request_id))
     return Started(each.run_id, not is_seeded_by(each.run_id, ask.request_id), run["version"])
