@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import time
 
+import orjson
+import pytest
+
+from headway.coordinator.core.document import Document
 from headway.coordinator.core.effort import DECISION_STEPS
 from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.labels import labels_of
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.plan import Json
+from headway.coordinator.core.refusals import InvalidLabel
 from tests.core.flows import workflow
 from tests.core.simulator import World
 
@@ -46,3 +52,60 @@ def test_it_fails_at_the_same_node_every_time() -> None:
 
     assert "failed" in ends[0].values()
     assert ends[0] == ends[1]
+
+
+def test_a_map_whose_items_cost_much_goes_on_in_further_decisions() -> None:
+    costly = COSTLY.replace("input.l", "input.few")
+    graph = workflow(f"""
+        nodes:
+          each:
+            type: map
+            over: "${{input.l}}"
+            max_concurrency: 100
+            body:
+              nodes:
+                work: {{type: call, handler: h, input: "${{{costly}}}"}}
+    """)
+    world = World(graph, thorough=False).start({"l": list(range(99)), "few": list(range(99))})
+    decisions = 1
+    while len(world.ready()) < 99:
+        world.fire(world.next_timer())
+        decisions += 1
+
+    assert decisions > 2
+    assert all(state in ("ready", "waiting") for state in world.states().values())
+
+
+def test_a_signal_whose_filters_cost_too_much_fails_the_node_that_waits_and_is_not_passed_over() -> None:
+    costly = COSTLY.replace("input.l", "payload.l")
+    graph = workflow(f"""
+        nodes:
+          first: {{type: call, handler: h}}
+          pay: {{type: wait_for_event, event: paid, filter: "{costly} == 1"}}
+        edges:
+          - [first, pay]
+    """)
+    world = World(graph, thorough=False).start()
+    for _ in range(60):
+        world.signal("paid", {"l": list(range(99))})
+    world.run_task("first")
+
+    assert world.states()["pay"] == "failed"
+    assert (world.task("pay").error or {})["type"] == "DecisionTooLarge"
+
+
+def test_what_is_rendered_counts() -> None:
+    world = run_chain(1_900, "input", given="x" * 500_000)
+
+    assert world.state is RunState.FAILED
+    assert sum(row.state == "succeeded" for row in world.db.tasks.values()) < 600
+
+
+def test_labels_may_take_only_so_much() -> None:
+    graph = workflow(f"""
+        labels: {{one: "${{{COSTLY}}}", two: "${{{COSTLY}}}"}}
+        nodes: {{a: {{type: call, handler: h}}}}
+    """)
+
+    with pytest.raises(InvalidLabel, match="steps together"):
+        labels_of(graph.plan.labels, {}, Document(orjson.dumps({"l": list(range(99))})))

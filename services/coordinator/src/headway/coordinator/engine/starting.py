@@ -4,6 +4,7 @@ Whatever is refused is refused before anything is written for it. A start that w
 time, even if it would be refused today.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -133,6 +134,8 @@ class Starts:
                 each.fault = chosen
                 continue
             each.version, each.graph = chosen
+            if len(every) > 1 and (each.graph.plan.input_schema is not None or each.graph.plan.labels):
+                await asyncio.sleep(0)  # each may take long: others' calls go on between them
             schema = each.graph.plan.input_schema
             if schema is not None and (faults := misfits(schema, each.ask.input.value)):
                 path, problem = faults[0]
