@@ -4,9 +4,9 @@ Nothing else is decided while a decision is under way, and the database takes it
 on each expression do not help where one decision evaluates thousands of them.
 """
 
-DECISION_STEPS = 4_000_000  # about a second
-BYTES_A_STEP = 32  # of JSON that is read or written
-SCHEMA_STEPS = 16  # for each check that a schema asks for
+DECISION_STEPS = 8_000_000  # about a second
+BYTES_A_STEP = 16  # of JSON that is read or written
+SCHEMA_STEPS = 32  # for each check that a schema asks for
 
 
 class TooMuchToDecide(Exception):

@@ -14,7 +14,7 @@ from headway.coordinator.core.templates import UnknownValue, descend, render
 MAX_LABELS = 16
 MAX_NAME = 63  # characters
 MAX_VALUE = 200
-MAX_STEPS = 200_000  # that computing the labels of one run may take: twenty times less than a decision
+MAX_STEPS = 200_000  # that computing the labels of one run may take: forty times less than a decision
 
 
 def label_fault(name: str, value: str) -> str:
