@@ -325,3 +325,22 @@ async def test_run_ids_that_somebody_made_up_make_no_lanes(world: World) -> None
 
     assert answers == {"REFUSED"}
     assert set(world.first.engine._leases) <= {0, 1}
+
+
+async def test_what_loses_the_database_each_time_it_is_tried_is_named_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def commit(batch: Sequence[Ticket[int]]) -> Committed[int]:
+        if any(ticket.item == 7 for ticket in batch):
+            raise StoreUnavailable("the connection is gone")
+        return doubled(batch)
+
+    async with lane_of(commit) as lane:
+        for _ in range(lanes.LOST_TRIES - 1):
+            await lane.submit([7])
+            await lane.submit([8])
+        assert not [record for record in caplog.records if record.levelname == "ERROR"]
+        await lane.submit([7])
+
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert record.getMessage() == "lane test: the database was lost each time that this was tried: 7 (5 times)"

@@ -98,6 +98,45 @@ async def test_a_refusal_says_when_to_come_again_and_the_client_does(
     assert await world.dispatches(started.run_id)
 
 
+async def test_a_keyed_start_that_was_taken_is_not_refused_after_its_key_was_claimed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one_bucket(world)
+    await world.first.deploy(ONE)
+
+    async with world.hold("run_events"):
+        starts = [asyncio.ensure_future(world.first.start("one"))]
+        await world.until_blocked()
+        monkeypatch.setattr(lanes, "NEW_BACKLOG", 3)
+        async with world.hold("start_keys"):
+            keyed = asyncio.ensure_future(world.first.start("one", key="k"))
+            await world.until_blocked(2)
+            starts += [asyncio.ensure_future(world.first.start("one")) for _ in range(2)]
+            await until(lambda: world.first.engine.backlog == 2, "two wait, and room is kept for the third")
+            for fields in ({}, {"key": "l"}):
+                assert (await refusal_of(world.first.runs.Start(item(**fields)))).reason == "OVERLOADED"
+            monkeypatch.setattr(lanes, "NEW_BACKLOG", 0)
+        await until(lambda: world.first.engine.backlog == 3, "the key was claimed, and its start waits")
+
+    monkeypatch.setattr(lanes, "NEW_BACKLOG", 1)
+    assert len({await keyed, *await asyncio.gather(*starts)}) == 4
+    assert await world.one("SELECT array_agg(key) FROM start_keys") == ["k"]
+    assert await world.first.start("one")  # the room was given back
+
+
+async def test_the_time_that_a_start_waits_for_its_key_counts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await one_bucket(world)
+    await world.first.deploy(ONE)
+    await world.first.start("one")
+    monkeypatch.setattr(Lane, "wait", lanes.NEW_SECONDS * 0.7)
+
+    await world.first.start("one")
+    refusal = await refusal_of(world.first.runs.Start(item(key="k")))
+
+    assert refusal.reason == "OVERLOADED"
+    assert await world.one("SELECT count(*) FROM start_keys") == 0
+
+
 async def test_starts_over_two_buckets_are_all_refused_when_one_is_full(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from headway.coordinator.core.refusals import Overloaded
-from headway.coordinator.engine import lanes, leasing
+from headway.coordinator.engine import deciding, lanes, leasing
 from headway.coordinator.engine.lanes import Committed, Lane
+from headway.coordinator.store import loading
 from tests.rpc.world import ONE, World
 
 
@@ -59,3 +60,29 @@ async def test_inputs_that_do_not_fit_together_are_granted_when_asked_for_again(
     assert answers == {"GRANTED"}
     assert sorted(together) in ([1, 6], [1, 1])  # both, when they are in two buckets
     assert again == {"GRANTED"}
+
+
+async def test_a_decision_that_reads_one_output_after_the_other_does_not_ask_for_each_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = range(150)
+    nodes = [f"a{n}: {{type: set, values: {{x{n}: {{v: {n}}}}}}}" for n in many]
+    nodes += ["nap: {type: wait, duration: 1s}"]
+    nodes += [f"b{n}: {{type: set, values: {{y{n}: '${{nodes.a{n}.output.x{n}.v}}'}}}}" for n in many]
+    chain = ", ".join([*(f"a{n}" for n in many), "nap", *(f"b{n}" for n in many)])
+    await world.first.deploy("workflow: reading\nnodes:\n  " + "\n  ".join(nodes) + f"\nedges:\n  - [{chain}]\n")
+    run_id = await world.first.start("reading")
+    due = await world.let_timers_come_due(run_id)
+    loads: list[object] = []
+    load = loading.load
+
+    async def counted(*given: Any) -> None:
+        loads.append(given)
+        await load(*given)
+
+    monkeypatch.setattr(deciding, "load", counted)
+
+    assert await world.first.fire(due) == ["FIRED"]
+
+    assert await world.first.state(run_id) == "SUCCEEDED"
+    assert len(loads) <= 10

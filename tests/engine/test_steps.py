@@ -340,6 +340,7 @@ class Drive:
 
     def success(self) -> Report | None:
         wish = Wish(
+            room=1 << 20,
             grant_key=f"report {next(self.keys)}",
             namespace=self.choices.of(("default", "default", "default", "other")),
             queues=frozenset({"second", self.choices.of(("default", "default", "other"))}),

@@ -255,6 +255,19 @@ async def test_a_half_start_that_a_newer_schema_refuses_stays_one(world: World) 
     assert (await world.first.runs.Start(item(key="k"))).run_id == claimed.hex
 
 
+@pytest.mark.parametrize(("first", "second"), [(b'{"a": 1}', b'{"a": true}'), (b'{"a": false}', b'{"a": 0}')])
+async def test_a_request_id_with_another_input_is_refused_also_where_python_takes_the_two_for_equal(
+    world: World, first: bytes, second: bytes
+) -> None:
+    await world.first.deploy(ONE)
+    request = item(input=first)
+    started = await world.first.runs.Start(request)
+
+    assert (await world.first.runs.Start(request)).run_id == started.run_id
+    request.input = second
+    assert (await refusal_of(world.first.runs.Start(request))).reason == "KEY_REUSED"
+
+
 # --- keys
 
 

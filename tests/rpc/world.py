@@ -34,7 +34,7 @@ from headway.coordinator.engine.engine import Engine
 from headway.coordinator.rpc import server
 from headway.coordinator.store.attending import connect_listener
 from headway.coordinator.store.pool import open_pool
-from headway.runtime.serving import serve
+from headway.runtime.serving import MESSAGE_LIMIT, serve
 from tests import servers
 from tests.orphans import orphans
 
@@ -260,7 +260,7 @@ class World:
     stack: AsyncExitStack
     first: Coordinator = field(init=False)
 
-    async def coordinator(self, *, size: int = 6) -> Coordinator:
+    async def coordinator(self, *, size: int = 6, message_limit: int = MESSAGE_LIMIT) -> Coordinator:
         """Start another coordinator; it stops with the test."""
         pool = await open_pool(self.url, size=size)
         self.stack.push_async_callback(pool.close)
@@ -271,7 +271,8 @@ class World:
             serve(
                 "127.0.0.1:0",
                 services=server.SERVICES,
-                register=lambda grpc_server: server.register(grpc_server, engine),
+                register=lambda grpc_server: server.register(grpc_server, engine, message_limit),
+                message_limit=message_limit,
                 grace=timedelta(),
             )
         )

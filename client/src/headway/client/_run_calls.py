@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LARGEST_PAGE = 1000
 LARGEST_LIST = 256
+MOST_BYTES = 3 * 1024 * 1024  # of a list, with its frame below the smallest message limit that a coordinator may have
 
 
 class RunCalls:
@@ -83,8 +84,8 @@ class RunCalls:
     async def start_many(self, runs: Iterable[NewRun]) -> list[Started | Refused]:
         """Start any number of runs, in far less time than as many calls of `start`.
 
-        They go in lists of up to 256 runs and half the message limit, one list after the other, and each list is tried
-        as every call is. Each run is judged by itself: one that is refused harms no other.
+        They go in lists of up to 256 runs and 3 MiB (or half the message limit), one list after the other,
+        and each list is tried as every call is. Each run is judged by itself: one that is refused harms no other.
 
         Returns:
             For each run, in order, the run it names, or the refusal that `start` would have raised; a refusal's `code`
@@ -96,7 +97,7 @@ class RunCalls:
         """
         requests = [self._start_request(new) for new in runs]
         results: list[Started | Refused] = []
-        for part in _lists(requests, self._connection.message_limit // 2):
+        for part in _lists(requests, min(self._connection.message_limit // 2, MOST_BYTES)):
             response = await self._connection.call(self._runs.StartMany, runs_pb2.StartManyRequest(items=part))
             results += [_start_result(each) for each in response.results]
         return results

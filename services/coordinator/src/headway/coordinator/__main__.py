@@ -38,7 +38,7 @@ async def _serve(settings: CoordinatorSettings, drain: asyncio.Event) -> None:
         async with serve(
             settings.listen,
             services=server.SERVICES,
-            register=lambda grpc_server: server.register(grpc_server, engine),
+            register=lambda grpc_server: server.register(grpc_server, engine, settings.message_limit),
             message_limit=settings.message_limit,
             grace=timedelta(seconds=5),
         ) as serving:

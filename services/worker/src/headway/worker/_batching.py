@@ -20,8 +20,8 @@ Arguments = ParamSpec("Arguments")
 
 MOST_ITEMS = 256
 """Items in one call: the limit of the contract."""
-MOST_BYTES = 8 * 1024 * 1024
-"""Bytes in one call: half the message limit, so that framing never matters."""
+MOST_BYTES = 3 * 1024 * 1024
+"""Bytes in one call, so that it fits the smallest message limit that a coordinator may have, 4 MiB, with its frame."""
 _PAUSE_AFTER_FAULT = 0.2
 """Before the next batch, in seconds: a fault in every batch must not read and give up the whole queue at full speed."""
 

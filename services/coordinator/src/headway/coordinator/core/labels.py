@@ -6,6 +6,7 @@ import orjson
 
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.document import Document
+from headway.coordinator.core.effort import Effort, TooMuchToDecide
 from headway.coordinator.core.plan import Json, Template, VariablePath
 from headway.coordinator.core.refusals import InvalidLabel
 from headway.coordinator.core.templates import UnknownValue, descend, render
@@ -13,6 +14,7 @@ from headway.coordinator.core.templates import UnknownValue, descend, render
 MAX_LABELS = 16
 MAX_NAME = 63  # characters
 MAX_VALUE = 200
+MAX_STEPS = 200_000  # that computing the labels of one run may take: forty times less than a decision
 
 
 def label_fault(name: str, value: str) -> str:
@@ -43,13 +45,17 @@ def labels_of(templates: Mapping[str, Template], given: Mapping[str, str], data:
         InvalidLabel: one cannot be computed, or is no label.
     """
     labels: dict[str, str] = {}
+    effort = Effort(MAX_STEPS)
     for name, template in templates.items():
         if name in given:
             continue
         try:
-            value = _spelt(render(template, lambda path: _lookup(data, path)))
+            value = _spelt(render(template, lambda path: _lookup(data, path), effort=effort))
         except (ExpressionError, UnknownValue) as error:
             raise InvalidLabel(problem=f"the label {name!r} cannot be computed: {error}") from error
+        except TooMuchToDecide as error:
+            problem = f"the label {name!r} asks for too much: the labels of a run may take {MAX_STEPS:,} steps together"
+            raise InvalidLabel(problem=problem) from error
         if value is None:
             raise InvalidLabel(problem=f"the label {name!r} is a list or a map; it must be text, a number or a boolean")
         if value:

@@ -3,7 +3,9 @@
 The gRPC status of each reason stands in one table in `rpc`; a test proves that none is missing.
 """
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
+
+Error = TypeVar("Error", bound=BaseException)
 
 
 class Refusal(Exception):
@@ -15,6 +17,19 @@ class Refusal(Exception):
         """Fill the docstring's placeholders; the same facts go out as metadata."""
         self.metadata = metadata
         super().__init__((self.__doc__ or "").split("\n", 1)[0].format_map(metadata))
+
+
+def bare(error: Error) -> Error:
+    """Take the tracebacks from an error that is kept as an answer, and from what caused it; return it.
+
+    A traceback holds frames, a frame what it was about, and often the answer itself: such a ring is freed by the
+    garbage collector alone, which counts objects and not the bytes of their payloads.
+    """
+    rest: BaseException | None = error
+    while rest is not None and rest.__traceback__ is not None:
+        rest.__traceback__ = None
+        rest = rest.__cause__ or rest.__context__
+    return error
 
 
 class RunNotFound(Refusal):

@@ -11,6 +11,7 @@ from typing import TypeAlias, cast
 import orjson
 
 from headway.coordinator.core.cel import EVERY_VARIABLE, ExpressionError, compile_expression
+from headway.coordinator.core.effort import Effort
 from headway.coordinator.core.plan import (
     Array,
     Computed,
@@ -51,16 +52,18 @@ class TooMuch(LookupError):
         )
 
 
-def render(template: Template, lookup: Lookup, present: Presence | None = None) -> Json:
+def render(template: Template, lookup: Lookup, present: Presence | None = None, effort: Effort | None = None) -> Json:
     """Returns the template's value; where the lookup gave fragments, they are in it, and only orjson can write it.
 
     Args:
         template: from the plan.
         lookup: gives the value at a path, or raises UnknownValue.
         present: whether there is a value at a path, asked for `has(…)`; if absent, lookup is asked.
+        effort: of the decision, which is charged; if absent, nothing is.
 
     Raises:
         ExpressionError: a value is missing or does not fit.
+        TooMuchToDecide: the effort does not suffice.
     """
     match template:
         case Literal(value=value):
@@ -68,46 +71,54 @@ def render(template: Template, lookup: Lookup, present: Presence | None = None) 
         case Reference():
             return _resolve(template, lookup)
         case Computed(expression=expression):
-            return evaluate(expression, lookup, present)
+            return evaluate(expression, lookup, present, effort)
         case Text(parts=parts):
-            return "".join(_spell_part(part, lookup, present) for part in parts)
+            return "".join(_spell_part(part, lookup, present, effort) for part in parts)
         case Object(entries=entries):
-            return {key: render(entry, lookup, present) for key, entry in entries.items()}
+            return {key: render(entry, lookup, present, effort) for key, entry in entries.items()}
         case Array(items=items):
-            return [render(item, lookup, present) for item in items]
+            return [render(item, lookup, present, effort) for item in items]
 
 
-def render_json(template: Template, lookup: Lookup, present: Presence | None = None) -> bytes:
+def render_json(
+    template: Template, lookup: Lookup, present: Presence | None = None, effort: Effort | None = None
+) -> bytes:
     """Returns the template's value as JSON, into which values that the lookup gave raw are spliced.
 
     Raises:
         ExpressionError: as `render`.
     """
-    return orjson.dumps(render(template, lookup, present))
+    return orjson.dumps(render(template, lookup, present, effort))
 
 
-def evaluate(expression: Expression, lookup: Lookup, present: Presence | None = None) -> Json:
+def evaluate(
+    expression: Expression, lookup: Lookup, present: Presence | None = None, effort: Effort | None = None
+) -> Json:
     """Returns the expression's value.
 
     Raises:
         ExpressionError: a value is missing or does not fit; it names the expression and its place.
+        TooMuchToDecide: the effort does not suffice.
     """
     bindings, missing = _bind(expression, lookup, present)
     try:
-        return compile_expression(expression.source, EVERY_VARIABLE).evaluate(bindings)
+        return compile_expression(expression.source, EVERY_VARIABLE).evaluate(bindings, effort)
     except ExpressionError as error:
         message = _blame_missing(error.message, missing)
         types = _types_of(expression, bindings, missing)
         raise ExpressionError(expression.source, message, expression.place, types) from None
 
 
-def evaluate_condition(expression: Expression, lookup: Lookup, present: Presence | None = None) -> bool:
+def evaluate_condition(
+    expression: Expression, lookup: Lookup, present: Presence | None = None, effort: Effort | None = None
+) -> bool:
     """Returns whether the condition holds.
 
     Raises:
         ExpressionError: a value is missing or does not fit, or the result is no boolean.
+        TooMuchToDecide: the effort does not suffice.
     """
-    value = evaluate(expression, lookup, present)
+    value = evaluate(expression, lookup, present, effort)
     if isinstance(value, bool):
         return value
     message = f"a condition must be true or false, this is {_spell_type(value)}"
@@ -159,11 +170,13 @@ def _resolve(reference: Reference, lookup: Lookup) -> Json:
         raise ExpressionError(spell(reference.path), str(error), reference.place) from None
 
 
-def _spell_part(part: str | Reference | Computed, lookup: Lookup, present: Presence | None) -> str:
+def _spell_part(
+    part: str | Reference | Computed, lookup: Lookup, present: Presence | None, effort: Effort | None
+) -> str:
     """Text stays as it is; all else is spelt as JSON spells it: true, 1.5, null, {"a":1}."""
     if isinstance(part, str):
         return part
-    value = _decoded(render(part, lookup, present))
+    value = _decoded(render(part, lookup, present, effort))
     return value if isinstance(value, str) else _json_text(value)
 
 

@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from uuid import UUID
 
 import orjson
@@ -24,7 +25,7 @@ from headway.coordinator.core.events import LeaseExpired, RunEvent, RunStarted
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import IllegalTransition, TaskState
 from headway.coordinator.core.records import encode_actions, encode_event
-from headway.coordinator.core.refusals import Refusal
+from headway.coordinator.core.refusals import Refusal, bare
 from headway.coordinator.core.state import Draft, Key, Missing, State
 from headway.coordinator.engine import telemetry
 from headway.coordinator.engine.eager import Continued, Dispatched, Eager
@@ -40,6 +41,8 @@ from headway.coordinator.store.saving import StaleReport, save, save_stale_repor
 from headway.coordinator.store.timers import delete_timers, due_timers, find_requests, move_timers
 
 WORTH_IT = 0.4  # of luck: below it, trying to go straight costs more than it saves
+ROUNDS = 4  # in which a decision may ask for more, before what it did not ask for yet is loaded along
+AHEAD = 64  # outputs that are, each time
 MEMORY, IN_VAIN = 0.1, 0.5  # share in it of a batch that could or could not have, and of one that tried in vain
 
 Tickets = Sequence[Ticket[Submission]]
@@ -261,7 +264,9 @@ class _Batch:
 
     async def _decide_all(self, connection: Connection, now: datetime) -> None:
         asked: dict[UUID, frozenset[Key]] = {}
+        rounds = 0
         while self._by_run:
+            rounds += 1
             needs: dict[UUID, set[Key]] = {}
             for run_id in list(self._by_run):
                 need = self._decide_run(run_id, now)
@@ -271,6 +276,8 @@ class _Batch:
                     raise LookupError(f"run {run_id.hex}: rows that must exist are missing: {sorted(need, key=str)}")
                 else:
                     needs[run_id] = set(need)
+                    if rounds > ROUNDS:
+                        needs[run_id].update(_outputs_ahead(self._savings[run_id].held.state))
                     asked[run_id] = need
             if needs:
                 await self._load(connection, needs)
@@ -284,7 +291,7 @@ class _Batch:
             except Missing as missing:
                 return missing.keys
             except Refusal as refusal:
-                self.result.outcomes.append((tickets[0], refusal))
+                self.result.outcomes.append((tickets[0], bare(refusal)))
             tickets.popleft()
         return None
 
@@ -383,3 +390,13 @@ class _Batch:
                 row = saving.changes.tasks.get(path)  # a repeat may have dropped it since
                 if row is not None and row.state is TaskState.READY and row.attempt == attempt:
                     saving.dispatches.append((clock.new_uuid(), path, attempt, trace))
+
+
+def _outputs_ahead(state: State) -> list[Key]:
+    """Outputs that a decision may come to: one that goes from node to node would ask for each of them alone."""
+    keys = (
+        (path, row.output_attempt, "output")
+        for path, row in state.tasks.items()
+        if row is not None and row.output_attempt is not None
+    )
+    return [("payload", *key) for key in islice((key for key in keys if key not in state.payloads), AHEAD)]

@@ -25,7 +25,8 @@ from headway.coordinator.store.changes import Saving
 LEASE = timedelta(seconds=10)  # until a Renew prolongs it
 IN_A_ROW = 20  # grants before a run's next task goes through its queue, behind those of other runs
 UNREAD_RUNS = 32  # of a batch, whose inputs are read for this: they may be large
-INPUT_BYTES = 32 << 10  # of a task's input: the answers to 256 reports must fit into one response
+INPUT_BYTES = 32 << 10  # of a task's input: what is larger is worth the way through its queue
+CHECKPOINT_BYTES = 32 << 10  # that a later attempt's may have
 _MILLISECOND = timedelta(milliseconds=1)
 
 Load: TypeAlias = Callable[[dict[UUID, set[Key]]], Awaitable[None]]
@@ -38,11 +39,13 @@ class Wish(Struct, frozen=True, kw_only=True):
         grant_key: of the lease, should there be one.
         namespace: of the queues.
         queues: that it reads.
+        room: bytes that the answer has for its input and its checkpoint.
     """
 
     grant_key: str
     namespace: str
     queues: frozenset[str]
+    room: int
 
 
 class Continued(Struct, frozen=True, kw_only=True):
@@ -137,6 +140,7 @@ class Eager:
             if (
                 document is not None
                 and len(document.raw) <= INPUT_BYTES
+                and len(document.raw) + (CHECKPOINT_BYTES if row.attempt > 1 else 0) <= candidate.wish.room
                 and row.state is TaskState.READY
                 and run is not None
                 and not run.is_paused

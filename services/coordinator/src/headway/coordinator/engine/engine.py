@@ -6,7 +6,7 @@ It may loop, wait, retry and translate; it may not choose: what an event means i
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
@@ -18,7 +18,7 @@ from headway.coordinator.engine.deciding import Decisions
 from headway.coordinator.engine.lanes import CONFLICT_TRIES, Lane
 from headway.coordinator.engine.leasing import LeaseAsk, Leases, Renewals, RenewAsk
 from headway.coordinator.engine.plans import Plans
-from headway.coordinator.engine.submissions import Submission
+from headway.coordinator.engine.submissions import Submission, told
 from headway.coordinator.ids import MAX_BUCKETS, bucket_of, run_id_in
 from headway.coordinator.store.errors import StoreConflict, StoreUnavailable, translated
 from headway.coordinator.store.pool import Pool, Seat, Seats
@@ -112,14 +112,15 @@ class Engine:
         """Items that wait in all lanes."""
         return sum(lane.backlog for lane in self._lanes)
 
-    async def submit(self, items: Sequence[Submission], *, new: bool = False) -> list[Any]:
+    async def submit(self, items: Sequence[Submission], *, new: bool = False, admitted: bool = False) -> list[Any]:
         """Decide; an answer or an exception for each, in order. Raises Overloaded when nothing was queued.
 
         Args:
             items: what is asked.
             new: they would begin something: they come after work under way, and are refused before it.
+            admitted: `admit` said yes to them: they are not refused any more.
         """
-        return await self._route(items, self._decisions, self._decision_lane, new=new)
+        return await self._route(items, self._decisions, self._decision_lane, new=new, admitted=admitted)
 
     async def lease(self, items: Sequence[LeaseAsk]) -> list[Any]:
         """Lease; as `submit`."""
@@ -129,11 +130,12 @@ class Engine:
         """Renew; as `submit`."""
         return await self._route(items, self._renewals, self._renewal_lane)
 
-    def need_room(self, starts: Iterable[tuple[UUID, int]]) -> None:
-        """Refuse starts before anything is done for them.
+    def admit(self, starts: Iterable[tuple[UUID, int]], *, ahead: float) -> ExitStack:
+        """Refuse starts before anything is done for them, or keep room for them until the answer is closed.
 
         Args:
             starts: the run's id and the bytes of its input, of each.
+            ahead: seconds that they will wait for something else first.
 
         Raises:
             Overloaded: they would have to wait for too long.
@@ -141,9 +143,11 @@ class Engine:
         wanted: dict[int, list[int]] = {}
         for run_id, size in starts:
             wanted.setdefault(bucket_of(run_id), []).append(size)
-        for bucket, sizes in wanted.items():
-            if bucket in self._decisions:
-                self._decisions[bucket].need_room(len(sizes), sum(sizes), new=True)
+        with ExitStack() as room:
+            for bucket, sizes in wanted.items():
+                if bucket in self._decisions:
+                    room.callback(self._decisions[bucket].admit(len(sizes), sum(sizes), ahead=ahead))
+            return room.pop_all()
 
     def run_id_of(self, request_id: UUID) -> UUID:
         """The id of the run that a request starts: the same for the same request."""
@@ -239,6 +243,7 @@ class Engine:
         make: Callable[[int], Lane[Item]],
         *,
         new: bool = False,
+        admitted: bool = False,
     ) -> list[Any]:
         """Split by bucket, wait for all, put the results back in order."""
         places: dict[int, list[int]] = {}
@@ -249,12 +254,13 @@ class Engine:
         if len(places) == 1:
             (bucket,) = places
             if bucket in self._buckets:
-                return await self._lane(bucket, lanes, make).submit(items, new=new)
+                return await self._lane(bucket, lanes, make).submit(items, new=new, admitted=admitted)
         parts = {bucket: [items[place] for place in at] for bucket, at in places.items() if bucket in self._buckets}
         for bucket, part in parts.items():  # in all of them, before anything is queued in one
             lane = self._lane(bucket, lanes, make)
-            lane.need_room(len(part), sum([lane.size(item) for item in part]), new=new)
-        calls = {bucket: lanes[bucket].submit(part, new=new) for bucket, part in parts.items()}
+            if not admitted:
+                lane.need_room(len(part), sum([lane.size(item) for item in part]), new=new)
+        calls = {bucket: lanes[bucket].submit(part, new=new, admitted=admitted) for bucket, part in parts.items()}
         results: list[Any] = [None] * len(items)
         try:
             for bucket, at in places.items():
@@ -287,6 +293,7 @@ class Engine:
             decisions.commit,
             group=lambda item: item.run_id,
             size=lambda item: item.size,
+            tell=told,
             beside=True,
         )
 

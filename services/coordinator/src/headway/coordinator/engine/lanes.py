@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from headway.coordinator import clock
-from headway.coordinator.core.refusals import EventUndecidable, Overloaded
+from headway.coordinator.core.refusals import EventUndecidable, Overloaded, bare
 from headway.coordinator.store.errors import StoreConflict, StoreUnavailable
 
 BATCH = 256  # items in one transaction
@@ -32,6 +32,9 @@ SOONEST, LATEST = 0.2, 5.0  # seconds after which those who were refused are ask
 BESIDE = 48  # items under way that wait, before a second transaction begins beside the one that runs
 SKIPS = 4  # of an item, before the lane waits for its run's lock whatever else it could do
 CONFLICT_TRIES = 5  # of a single item, before it is given up as unavailable
+LOST_TRIES = 5  # of an item whose transaction's connection was lost each time, before that is an error
+LOST_KNOWN = 10_000  # items of which that is counted
+LOST_NAMED = 3  # of them in one line of the log
 _log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
@@ -99,6 +102,7 @@ class Lane(Generic[Item]):
         *,
         group: Callable[[Item], object],
         size: Callable[[Item], int] = lambda _item: 0,
+        tell: Callable[[Item], str] = str,
         stride: float = 0.0,
         beside: bool = False,
     ) -> None:
@@ -109,6 +113,7 @@ class Lane(Generic[Item]):
             commit: one transaction for some tickets; settles nothing itself.
             group: what a skipped item waits for: items of one group wait together, alone.
             size: bytes of an item's payload.
+            tell: what an item is, the same for each try of it; for logs.
             stride: seconds from the beginning of one transaction to that of the next, at the least, when something
                 queued meanwhile. For what is so quick that hardly anything does.
             beside: `run_beside` is to be run as well.
@@ -117,9 +122,13 @@ class Lane(Generic[Item]):
         self._commit = commit
         self._group = group
         self.size = size
+        self._tell = tell
+        self._lost: dict[str, int] = {}  # by item: how often in a row its connection was lost
         self._stride = stride
         self.beside = beside
         self._bytes = 0  # of what has queued
+        self._admitted = 0  # items of new work that will come, and their bytes
+        self._admitted_bytes = 0
         self._queue: deque[Ticket[Item]] = deque()
         self._new: deque[Ticket[Item]] = deque()
         self._skipped: deque[Ticket[Item]] = deque()
@@ -133,12 +142,15 @@ class Lane(Generic[Item]):
         self._pace = 0.0  # seconds from one new item to the next, of late, when more waited than could be taken
         self._next_turn_at = 0.0  # of those who were refused
 
-    def submit(self, items: Sequence[Item], *, new: bool = False) -> "asyncio.Future[list[Any]]":
+    def submit(
+        self, items: Sequence[Item], *, new: bool = False, admitted: bool = False
+    ) -> "asyncio.Future[list[Any]]":
         """Queue items; the future gives a result or an exception for each, in order. Cancel it to take them back.
 
         Args:
             items: what came together.
             new: they would begin something: they come after work under way, and are refused before it.
+            admitted: `admit` said yes to them: they are not refused any more.
 
         Raises:
             Overloaded: too many wait; nothing was queued.
@@ -147,7 +159,8 @@ class Lane(Generic[Item]):
         measure = self.size
         tickets = [Ticket(item, call, index, measure(item)) for index, item in enumerate(items)]
         size = sum([ticket.size for ticket in tickets])
-        self.need_room(len(tickets), size, new=new)
+        if not admitted:
+            self.need_room(len(tickets), size, new=new)
         (self._new if new else self._queue).extend(tickets)
         self._bytes += size
         self._woken.set()
@@ -155,15 +168,42 @@ class Lane(Generic[Item]):
             self._many_wait.set()
         return call.done
 
-    def need_room(self, count: int, size: int, *, new: bool = False) -> None:
-        """Raise Overloaded when so many more items, of so many bytes, would be too many to wait, or too large."""
+    def admit(self, count: int, size: int, *, ahead: float) -> Callable[[], None]:
+        """Keep room for new work that something else has to be done for first.
+
+        Args:
+            count: of its items.
+            size: their bytes.
+            ahead: seconds that what has to be done first will have to wait.
+
+        Returns:
+            What gives the room back: to be called once, right before the items are submitted, or given up.
+
+        Raises:
+            Overloaded: there is none.
+        """
+        self.need_room(count, size, new=True, ahead=ahead)
+        self._admitted += count
+        self._admitted_bytes += size
+
+        def give_back() -> None:
+            self._admitted -= count
+            self._admitted_bytes -= size
+
+        return give_back
+
+    def need_room(self, count: int, size: int, *, new: bool = False, ahead: float = 0.0) -> None:
+        """Raise Overloaded when so many more items, of so many bytes, would be too many to wait, or too large.
+
+        `ahead`: seconds that new ones will have waited when they come.
+        """
         waiting = len(self._queue) + len(self._new)
         if waiting + count > BACKLOG or (waiting and self._bytes + size > BACKLOG_BYTES):
             raise self._overloaded(count)
         if new and (
-            len(self._new) + count > NEW_BACKLOG
-            or (waiting and self._bytes + size > NEW_BYTES)
-            or self.wait > NEW_SECONDS
+            len(self._new) + self._admitted + count > NEW_BACKLOG
+            or ((waiting or self._admitted) and self._bytes + self._admitted_bytes + size > NEW_BYTES)
+            or ahead + self.wait > NEW_SECONDS
         ):
             raise self._overloaded(count)
 
@@ -295,16 +335,34 @@ class Lane(Generic[Item]):
             committed = await self._commit(batch)
         except StoreUnavailable as error:
             _log.warning("lane %s: %s", self.name, error)
+            self._note_lost(batch)
             for ticket in batch:
-                self._settle(ticket, error)
+                self._settle(ticket, bare(error))
         except Exception as error:  # noqa: BLE001 - the service's one broad catch: a poisoned batch must not end the lane
             await self._bisect(batch, error, tries)
         else:
             for ticket, outcome in committed.outcomes:
+                if self._lost:
+                    self._lost.pop(self._tell(ticket.item), None)
                 self._settle(ticket, outcome)
             for ticket in committed.skipped:
                 ticket.skips += 1
             self._skipped.extend(committed.skipped)
+
+    def _note_lost(self, batch: Sequence[Ticket[Item]]) -> None:
+        """Count the tries of items that those who sent them repeat: one that never goes through is not passed over."""
+        if len(self._lost) > LOST_KNOWN:
+            self._lost.clear()
+        often: list[str] = []
+        for ticket in batch:
+            told = self._tell(ticket.item)
+            tries = self._lost[told] = self._lost.get(told, 0) + 1
+            if tries % LOST_TRIES == 0:
+                often.append(f"{told} ({tries} times)")
+        if often:
+            named, more = ", ".join(often[:LOST_NAMED]), len(often) - LOST_NAMED
+            rest = f" and {more} more" if more > 0 else ""
+            _log.error("lane %s: the database was lost each time that this was tried: %s%s", self.name, named, rest)
 
     def _settle(self, ticket: Ticket[Item], outcome: object) -> None:
         self._has_settled = True
@@ -323,3 +381,4 @@ class Lane(Generic[Item]):
         else:
             _log.error("lane %s: item left out: %r", self.name, batch[0].item, exc_info=error)
             self._settle(batch[0], EventUndecidable(problem=f"{type(error).__name__}: {error}"))
+            bare(error)

@@ -4,6 +4,7 @@ Whatever is refused is refused before anything is written for it. A start that w
 time, even if it would be refused today.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from headway.coordinator.core.refusals import (
     Overloaded,
     Refusal,
     WorkflowNotFound,
+    bare,
 )
 from headway.coordinator.core.schemas import in_one_line, misfits
 from headway.coordinator.engine.definitions import Definitions
@@ -111,12 +113,16 @@ class Starts:
             StoreUnavailable: the database does not answer; the whole is to be repeated.
         """
         every = [_Beginning(ask, self._engine.run_id_of(ask.request_id)) for ask in asks]
-        self._engine.need_room([(each.run_id, len(each.ask.input.raw)) for each in every])
-        await self._choose_versions(every)
-        if keyed := [each for each in every if each.ask.key is not None]:
-            await self._ask_keys(keyed)
-        if sound := [each for each in every if each.fault is None and each.answer is None]:
-            await self._submit(sound)
+        keyed = [each for each in every if each.ask.key is not None]
+        ahead = max((lane.wait for lane in self._key_lanes), default=0.0) if keyed else 0.0
+        # Whoever has claimed a key is not refused any more: the key would stand for no run.
+        with self._engine.admit([(each.run_id, len(each.ask.input.raw)) for each in every], ahead=ahead) as room:
+            await self._choose_versions(every)
+            if keyed:
+                await self._ask_keys(keyed)
+            room.close()
+            if sound := [each for each in every if each.fault is None and each.answer is None]:
+                await self._submit(sound)
         if unanswered := [each for each in every if each.answer is None]:
             await self._look_again(unanswered)
         return [each.answer or LookupError("a start without an answer") for each in every]
@@ -128,6 +134,8 @@ class Starts:
                 each.fault = chosen
                 continue
             each.version, each.graph = chosen
+            if len(every) > 1 and (each.graph.plan.input_schema is not None or each.graph.plan.labels):
+                await asyncio.sleep(0)  # each may take long: others' calls go on between them
             schema = each.graph.plan.input_schema
             if schema is not None and (faults := misfits(schema, each.ask.input.value)):
                 path, problem = faults[0]
@@ -137,7 +145,7 @@ class Starts:
                 try:
                     each.labels = labels_of(each.graph.plan.labels, each.ask.labels, each.ask.input)
                 except InvalidLabel as fault:
-                    each.fault = fault
+                    each.fault = bare(fault)
 
     async def _ask_keys(self, keyed: Sequence[_Beginning]) -> None:
         """The keys of sound starts claim a run id, unless they have one; those of others may have one."""
@@ -147,6 +155,8 @@ class Starts:
             claim = Claim(each.run_id, digest) if each.fault is None else None
             ask = _KeyAsk(key_bucket(*key), key, claim)
             parts.setdefault(ask.bucket % KEY_LANES, []).append((each, digest, ask))
+        for number, part in parts.items():  # in all of them, before anything is queued in one
+            self._key_lanes[number].need_room(len(part), 0, new=True)
         calls = [
             (part, self._key_lanes[number].submit([ask for _, _, ask in part], new=True))
             for number, part in parts.items()
@@ -176,7 +186,7 @@ class Starts:
         ]
         try:
             starts = [_start(each, span.traceparent) for each, span in zip(sound, spans, strict=True)]
-            answers = _whole(await self._engine.submit(starts, new=True))
+            answers = _whole(await self._engine.submit(starts, new=True, admitted=True))
         finally:
             for span in spans:
                 span.end()
@@ -210,7 +220,12 @@ def _whole(answers: list[Any]) -> list[Any]:
 
 def _digest(ask: StartAsk) -> str:
     request = [ask.workflow, ask.version, ask.input.value, *([dict(ask.labels)] if ask.labels else [])]
-    return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return hashlib.sha256(_canonical(request)).hexdigest()
+
+
+def _canonical(value: object) -> bytes:
+    """The same JSON for the same value; as values of Python, true is 1."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def _take(each: _Beginning, digest: str, holder: Claim | Exception | None) -> None:
@@ -252,7 +267,7 @@ def _again(each: _Beginning, run: Any) -> Answer:
         run is None
         or (run["namespace"], run["workflow"], run["key"]) != (ask.namespace, ask.workflow, ask.key)
         or (not ask.adopts and ask.version not in (0, run["version"]))
-        or (not ask.adopts and orjson.loads(run["input"]) != ask.input.value)
+        or (not ask.adopts and _canonical(orjson.loads(run["input"])) != _canonical(ask.input.value))
     ):
         return KeyReused(key=str(ask.request_id))
     return Started(each.run_id, not is_seeded_by(each.run_id, ask.request_id), run["version"])

@@ -340,3 +340,9 @@ class Retry(Submission, frozen=True, kw_only=True):
 
 def _redone(chosen: Iterable[str], reset: Iterable[str], kept: Iterable[str], epoch: int) -> dict[str, object]:
     return {"chosen": list(chosen), "reset": list(reset), "kept": list(kept), "epoch": epoch}
+
+
+def told(item: Submission) -> str:
+    """What an item is, for logs: its kind, what it is about, and its run."""
+    what = [type(item).__name__, getattr(item, "kind", ""), item.path, f"of run {item.run_id.hex}"]
+    return " ".join(word for word in what if word)

@@ -24,7 +24,8 @@ STATES: Mapping[str, pb.RunState] = {
     "failed": pb.RUN_STATE_FAILED,
     "cancelled": pb.RUN_STATE_CANCELLED,
 }
-PAGE_BYTES = 8 << 20  # of what a response carries besides its frame: half of the message limit
+PAGE_BYTES = 8 << 20  # of what a response carries besides its frame, at the most
+WORK_BYTES = 3 << 20  # the same, in the answers to Lease and Report: gRPC's clients take 4 MiB unless told otherwise
 ERROR_LIMIT = 4_096  # characters of a run's error
 _TASK_STATES: Mapping[str, pb.TaskState] = {
     "pending": pb.TASK_STATE_PENDING,
@@ -36,6 +37,16 @@ _TASK_STATES: Mapping[str, pb.TaskState] = {
     "failed": pb.TASK_STATE_FAILED,
     "cancelled": pb.TASK_STATE_CANCELLED,
 }
+
+
+def page_bytes(message_limit: int) -> int:
+    """What a response may carry besides its frame: half of the largest message."""
+    return min(PAGE_BYTES, message_limit // 2)
+
+
+def work_bytes(message_limit: int) -> int:
+    """The same, of an answer to a worker."""
+    return min(WORK_BYTES, page_bytes(message_limit))
 
 
 def is_final(state: str) -> bool:
@@ -88,12 +99,11 @@ def _run_error(error: Mapping[str, Any]) -> pb.RunError:
     return pb.RunError(failure_class=error["failure_class"], message=text[:ERROR_LIMIT], paths=error["paths"])
 
 
-def get_response(view: RunView, graph: Graph) -> pb.GetResponse:
+def get_response(view: RunView, graph: Graph, room: "Room") -> pb.GetResponse:
     """A run with all that is shown of it: outputs and traces only while they fit, so that any run can be looked at."""
-    room = Room(PAGE_BYTES)
     whole = run(view.run)
-    whole.input = view.run["input"] or b""
-    whole.output = view.run["output"] or b""
+    whole.input = _if_it_fits(view.run["input"], room)
+    whole.output = _if_it_fits(view.run["output"], room)
     attempts: dict[str, list[pb.Attempt]] = {}
     for record in view.attempts:
         attempts.setdefault(record["path"], []).append(_attempt(record, room))
@@ -132,6 +142,10 @@ class Room:
         return True
 
 
+def _if_it_fits(payload: bytes | None, room: Room) -> bytes:
+    return payload if payload is not None and room.takes(len(payload)) else b""
+
+
 def _item_counts(record: Any) -> pb.ItemCounts:
     return pb.ItemCounts(
         total=record["total"],
@@ -142,9 +156,8 @@ def _item_counts(record: Any) -> pb.ItemCounts:
     )
 
 
-def items_that_fit(records: Sequence[Any]) -> list[pb.Item]:
+def items_that_fit(records: Sequence[Any], room: Room) -> list[pb.Item]:
     """The first items, as many as go into one response: at least one."""
-    room = Room(PAGE_BYTES)
     items: list[pb.Item] = []
     for record in records:
         if not room.takes(len(record["output"] or b"") + len(record["error"] or b"")) and items:
@@ -234,9 +247,8 @@ def _attempt(record: Any, room: Room) -> pb.Attempt:
     )
 
 
-def events_that_fit(records: Sequence[Any]) -> list[pb.Event]:
+def events_that_fit(records: Sequence[Any], room: Room) -> list[pb.Event]:
     """The first entries of a history, as many as go into one response: at least one."""
-    room = Room(PAGE_BYTES)
     events: list[pb.Event] = []
     for record in records:
         entry = event(record)

@@ -11,7 +11,7 @@ from grpc_status import rpc_status
 
 from headway.api.tasks.v1 import tasks_pb2
 from headway.coordinator.core.machines import IllegalTransition
-from headway.coordinator.core.refusals import Refusal
+from headway.coordinator.core.refusals import Refusal, bare
 from headway.coordinator.engine.definitions import Faulty
 from headway.coordinator.store.errors import StoreConflict, StoreUnavailable
 
@@ -77,7 +77,10 @@ def item_refusal(error: Exception) -> tasks_pb2.Refusal:
 
 
 async def refuse(context: grpc.aio.ServicerContext[Any, Any], error: Exception) -> NoReturn:
-    """Abort the call with the refusal's status and details."""
+    """Abort the call with the refusal's status and details.
+
+    The context keeps the error that it aborts with, and that error the frames that it comes through: they let go of it.
+    """
     reason = reason_of(error)
     status = STATUS[reason]
     given: dict[str, str] = getattr(error, "metadata", {})
@@ -92,7 +95,10 @@ async def refuse(context: grpc.aio.ServicerContext[Any, Any], error: Exception) 
     rich = status_pb2.Status(
         code=code_pb2.Code.Value(status.name), message=cut(str(error), MESSAGE_BYTES), details=packed
     )
-    await context.abort_with_status(rpc_status.to_status(rich))
+    try:
+        await context.abort_with_status(rpc_status.to_status(rich))
+    finally:
+        del context, error
     raise AssertionError("abort returns never")
 
 
@@ -106,7 +112,10 @@ def refusing(
         try:
             return await method(*args, **kwargs)
         except Refused as error:
-            await refuse(cast("grpc.aio.ServicerContext[Any, Any]", args[2]), error)
+            refusal = bare(error)
+        refused = refuse(cast("grpc.aio.ServicerContext[Any, Any]", args[2]), refusal)
+        del args, kwargs, refusal
+        return await refused
 
     return wrapped
 

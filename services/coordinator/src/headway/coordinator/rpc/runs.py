@@ -19,6 +19,7 @@ from headway.coordinator.core.refusals import (
     NodeNotFound,
     Refusal,
     RunNotFound,
+    bare,
 )
 from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.deleting import Deletions
@@ -58,8 +59,9 @@ WATCH_POLL_SECONDS = 0.5  # other coordinators' commits are seen this late
 class RunsService(runs_pb2_grpc.RunsServiceServicer):
     """What applications and operators call."""
 
-    def __init__(self, engine: Engine, definitions: Definitions, deletions: Deletions) -> None:
-        """Ask the engine."""
+    def __init__(self, engine: Engine, definitions: Definitions, deletions: Deletions, message_limit: int) -> None:
+        """Ask the engine; messages have at most so many bytes."""
+        self._message_limit = message_limit
         self._deletions = deletions
         self._engine = engine
         self._definitions = definitions
@@ -94,7 +96,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         found = await reading.get_run(self._engine.pool, run_id, namespace, paths)
         if found is None:
             raise RunNotFound(run_id=request.run_id, namespace=namespace)
-        return messages.get_response(found, graph)
+        return messages.get_response(found, graph, self._room())
 
     @refusing
     async def Explain(self, request: pb.ExplainRequest, context: Any) -> pb.ExplainResponse:
@@ -113,7 +115,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         state = _item_state(request.state)
         first = max(request.from_index, 0)
         items = await reading.get_items(self._engine.pool, run_id, request.path, state, first, size + 1)
-        shown = messages.items_that_fit(items[:size])
+        shown = messages.items_that_fit(items[:size], self._room())
         next_index = items[len(shown)]["index"] if len(items) > len(shown) else 0
         return pb.ListItemsResponse(items=shown, next_index=next_index)
 
@@ -124,8 +126,12 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         size = page_size(request.page_size, PAGE, LARGEST_PAGE)
         wanted = run_filter(request.filter, namespace)
         after = read_page_token(request.page_token, wanted)
-        records, place = await listing.list_runs(self._engine.pool, wanted, after, size)
-        return pb.ListResponse(runs=[messages.run(record) for record in records], next_page_token=page_token(place))
+        while True:
+            records, place = await listing.list_runs(self._engine.pool, wanted, after, size)
+            runs = [messages.run(record) for record in records]
+            if len(runs) <= 1 or self._room().takes(sum([run.ByteSize() for run in runs])):
+                return pb.ListResponse(runs=runs, next_page_token=page_token(place))
+            size = len(runs) // 2  # labels, errors and reasons may be long
 
     @refusing
     async def GetHistory(self, request: pb.GetHistoryRequest, context: Any) -> pb.GetHistoryResponse:
@@ -133,9 +139,12 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         run_id = await self._known(request.run_id, request.namespace)
         size = page_size(request.page_size, HISTORY_PAGE, LARGEST_PAGE)
         records = await reading.get_events(self._engine.pool, run_id, request.from_seq, size + 1)
-        events = messages.events_that_fit(records[:size])
+        events = messages.events_that_fit(records[:size], self._room())
         next_seq = records[len(events)]["seq"] if len(records) > len(events) else 0
         return pb.GetHistoryResponse(events=events, next_seq=next_seq)
+
+    def _room(self) -> messages.Room:
+        return messages.Room(messages.page_bytes(self._message_limit))
 
     async def Watch(self, request: pb.WatchRequest, context: Any) -> AsyncIterator[pb.WatchResponse]:
         """Events as they come, until the run is final and all were sent."""
@@ -350,7 +359,7 @@ def _readable(request: pb.StartRequest) -> StartAsk | Refusal:
     try:
         return _start_ask(request)
     except Refusal as refusal:
-        return refusal
+        return bare(refusal)
 
 
 def _start_result(answer: Started | Exception) -> pb.StartResult:

@@ -16,6 +16,7 @@ from headway.coordinator.rpc.definitions import DefinitionsService
 from headway.coordinator.rpc.internal import EventsService, OutboxService, TimersService
 from headway.coordinator.rpc.runs import RunsService
 from headway.coordinator.rpc.tasks import TasksService
+from headway.runtime.serving import MESSAGE_LIMIT
 
 SERVICES = tuple(
     f"{file.DESCRIPTOR.package}.{name}"
@@ -24,13 +25,14 @@ SERVICES = tuple(
 )
 
 
-def register(server: grpc.aio.Server, engine: Engine) -> None:
-    """Add all services to a server."""
+def register(server: grpc.aio.Server, engine: Engine, message_limit: int = MESSAGE_LIMIT) -> None:
+    """Add all services to a server whose messages have at most so many bytes."""
     definitions = Definitions(engine)
     versions = Versions(engine.pool)
     definitions_pb2_grpc.add_DefinitionsServiceServicer_to_server(DefinitionsService(definitions, versions), server)
-    runs_pb2_grpc.add_RunsServiceServicer_to_server(RunsService(engine, definitions, Deletions(engine)), server)
-    tasks_pb2_grpc.add_TasksServiceServicer_to_server(TasksService(engine), server)
+    runs = RunsService(engine, definitions, Deletions(engine), message_limit)
+    runs_pb2_grpc.add_RunsServiceServicer_to_server(runs, server)
+    tasks_pb2_grpc.add_TasksServiceServicer_to_server(TasksService(engine, message_limit), server)
     timers_pb2_grpc.add_TimersServiceServicer_to_server(TimersService(engine), server)
     events_pb2_grpc.add_EventsServiceServicer_to_server(EventsService(engine), server)
     outbox_pb2_grpc.add_OutboxServiceServicer_to_server(OutboxService(engine), server)

@@ -16,6 +16,7 @@ from headway.coordinator.core.refusals import (
     Overloaded,
     Refusal,
     TaskNotFound,
+    bare,
 )
 from headway.coordinator.engine.eager import Continued, Wish
 from headway.coordinator.engine.engine import Engine
@@ -75,9 +76,10 @@ _Ask = TypeVar("_Ask")
 class TasksService(tasks_pb2_grpc.TasksServiceServicer):
     """What workers call."""
 
-    def __init__(self, engine: Engine) -> None:
-        """Ask the engine."""
+    def __init__(self, engine: Engine, message_limit: int) -> None:
+        """Ask the engine; messages have at most so many bytes."""
         self._engine = engine
+        self._message_limit = message_limit
 
     @refusing
     async def Lease(self, request: pb.LeaseRequest, context: Any) -> pb.LeaseResponse:
@@ -85,7 +87,7 @@ class TasksService(tasks_pb2_grpc.TasksServiceServicer):
         _check(request.owner, len(request.items))
         asks = _read(request.items, lambda item: _lease_ask(item, request.owner))
         answers = await _answer(asks, self._engine.lease)
-        room = messages.Room(messages.PAGE_BYTES)
+        room = messages.Room(messages.work_bytes(self._message_limit))
         response = pb.LeaseResponse()
         for answer in answers:
             _put_lease(response.results.add(), answer, room)
@@ -103,14 +105,16 @@ class TasksService(tasks_pb2_grpc.TasksServiceServicer):
     async def Report(self, request: pb.ReportRequest, context: Any) -> pb.ReportResponse:
         """End attempts."""
         _check(request.owner, len(request.items))
-        reporter = _reporter(request)
+        room_bytes = messages.work_bytes(self._message_limit)
+        reporter = _reporter(request, room_bytes)
         if reporter.queues:
             self._engine.presence.note(reporter.namespace, reporter.owner, reporter.queues)
         asks = _read(request.items, lambda item: _report(item, reporter))
         answers = await _answer(asks, self._engine.submit)
+        room = messages.Room(room_bytes)
         response = pb.ReportResponse()
         for answer in answers:
-            _put_report(response.results.add(), answer)
+            _put_report(response.results.add(), answer, room)
         return response
 
     async def Attend(self, request: pb.AttendRequest, context: Any) -> AsyncIterator[pb.AttendResponse]:
@@ -145,7 +149,7 @@ def _read(items: Sequence[_Item], parse: Callable[[_Item], _Ask]) -> list[_Ask |
         except MalformedId:
             parsed.append(TaskNotFound(task_id=item.task_id[:200]))
         except Refusal as refusal:
-            parsed.append(refusal)
+            parsed.append(bare(refusal))
     return parsed
 
 
@@ -212,10 +216,12 @@ class _Reporter(NamedTuple):
     owner: str
     namespace: str
     queues: frozenset[str]
+    next_bytes: int  # of each next task, so that all fit into one answer
 
 
-def _reporter(request: pb.ReportRequest) -> _Reporter:
-    return _Reporter(request.owner, namespace_of(request.namespace), _queues(request.queues))
+def _reporter(request: pb.ReportRequest, room: int) -> _Reporter:
+    wishes = sum([bool(item.next_grant_key) for item in request.items])
+    return _Reporter(request.owner, namespace_of(request.namespace), _queues(request.queues), room // max(wishes, 1))
 
 
 def _queues(given: Sequence[str]) -> frozenset[str]:
@@ -248,7 +254,12 @@ def _succeeded(item: pb.ReportItem, reporter: _Reporter, **place: Any) -> Report
     wish = None
     if item.next_grant_key and reporter.queues:
         grant_key = _grant_key(item.next_grant_key, "next_grant_key")
-        wish = Wish(grant_key=grant_key, namespace=reporter.namespace, queues=reporter.queues)
+        wish = Wish(
+            grant_key=grant_key,
+            namespace=reporter.namespace,
+            queues=reporter.queues,
+            room=reporter.next_bytes,
+        )
     return ReportSucceeded(**place, output=accept(item.succeeded.output, "output"), wish=wish)
 
 
@@ -295,9 +306,7 @@ def _failure(failed: pb.Failed) -> Failure:
 
 def _put_lease(result: pb.LeaseResult, answer: object, room: messages.Room) -> None:
     if isinstance(answer, Granted):
-        if not room.takes(
-            len(answer.input) + len(answer.checkpoint)
-        ):  # it is asked for again, under the same grant_key
+        if not room.takes(len(answer.input) + len(answer.checkpoint)):  # it is asked for again, by the same grant_key
             result.answer = pb.LEASE_ANSWER_BUSY
             return
         result.answer = pb.LEASE_ANSWER_GRANTED
@@ -332,11 +341,15 @@ def _renew_result(answer: object) -> pb.RenewResult:
     return pb.RenewResult(answer=pb.RENEW_ANSWER_REFUSED, refusal=item_refusal(_error(answer)))
 
 
-def _put_report(result: pb.ReportResult, answer: object) -> None:
+def _put_report(result: pb.ReportResult, answer: object, room: messages.Room) -> None:
     if isinstance(answer, Answer):
         result.answer = _REPORT[answer]
     elif isinstance(answer, Continued):
         result.answer = _REPORT[answer.answer]
+        if not room.takes(
+            len(answer.grant.input) + len(answer.grant.checkpoint)
+        ):  # reports that come again, among more
+            return
         result.next.task_id = task_id(answer.grant.run_id, answer.grant.path)
         result.next.attempt = answer.attempt
         _put_grant(result.next.grant, answer.grant)

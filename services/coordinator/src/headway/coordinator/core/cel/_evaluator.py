@@ -16,6 +16,7 @@ from headway.coordinator.core.cel import _environment, _messages, limits
 from headway.coordinator.core.cel._rewrite import rewrite
 from headway.coordinator.core.cel._syntax import Syntax, read_syntax
 from headway.coordinator.core.cel._values import Refused, Result, Room
+from headway.coordinator.core.effort import Effort
 from headway.coordinator.core.plan import Json, Place, VariablePath
 
 VARIABLES: Mapping[str, str] = {
@@ -97,7 +98,7 @@ class References:
 class Compiled:
     """A compiled expression. Safe to share between threads."""
 
-    __slots__ = ("_max_list", "_max_text", "_program", "_tests", "references", "result", "source", "syntax")
+    __slots__ = ("_growth", "_max_list", "_max_text", "_program", "_tests", "references", "result", "source", "syntax")
 
     def __init__(self, source: str, syntax: Syntax, checked: cel.Expression) -> None:
         self.source = source
@@ -108,27 +109,49 @@ class Compiled:
         self._tests = {f"@has{read.expression}": read.path for read in tested}  # no source can spell these names
         answers = {read.expression: f"@has{read.expression}" for read in tested}
         self._program = _make_environment().deserialize(rewrite(checked.serialize(), answers))
+        self._growth = 1 + source.count("+")  # how often a list or a text may be made longer by itself
         self._max_list = limits.longest_list(syntax.loops, syntax.loop_calls)
         self._max_text = limits.MAX_LOOP_TEXT if syntax.loops else limits.MAX_BOUND_TEXT
 
-    def evaluate(self, bindings: Mapping[str, Json]) -> Json:
+    def evaluate(self, bindings: Mapping[str, Json], effort: Effort | None = None) -> Json:
         """Returns the expression's value.
 
         Args:
             bindings: variable name to value. What is absent counts as missing, at any depth: `has(…)` is false, a read
                 fails.
+            effort: of the decision, which is charged; if absent, nothing is.
 
         Raises:
             ExpressionError: a value is missing or of the wrong type, or a limit is exceeded.
+            TooMuchToDecide: the effort does not suffice.
         """
         try:
             room = Room(self._max_text, self._max_list)
+            if effort is not None:
+                effort.spend(limits.EVALUATION_STEPS)
             bound = {name: room.admit(value, 0) for name, value in bindings.items()}
             bound |= {name: _is_bound(path, bindings) for name, path in self._tests.items()}
+            if effort is not None:
+                effort.spent(room.steps)
+                effort.spend(self._steps(room))
             value = self._program.eval(data=bound)
-            return Result().plain(value, 0)
+            result = Result()
+            found = result.plain(value, 0)
         except (Refused, RuntimeError, TypeError, ValueError, OverflowError) as error:
             raise ExpressionError(self.source, _messages.run_time_message(str(error))) from None
+        if effort is not None:
+            effort.spent(result.steps)
+        return found
+
+    def _steps(self, room: Room) -> int:
+        """Steps that evaluating may take, at the most: what it goes through is no longer than what was bound."""
+        text = room.longest_text * self._growth // limits.TEXT_A_STEP
+        loops = self.syntax.loops
+        if not loops:
+            return text
+        reach = (room.longest_list + self.source.count(",")) * self._growth
+        rounds = min(reach**loops, limits.MAX_ROUNDS)
+        return rounds * (self.syntax.loop_calls + reach // limits.ITEMS_A_STEP + text)
 
 
 @lru_cache(maxsize=4_096)

@@ -19,12 +19,20 @@ class Refused(Exception):
 class Room:
     """What may still be bound in one evaluation."""
 
-    __slots__ = ("_list", "_text", "_values")
+    __slots__ = ("_given", "_list", "_text", "_values", "longest_list", "longest_text")
 
     def __init__(self, text: int, longest: int | None) -> None:
-        self._text = text
+        self._text = self._given = text
         self._values = limits.MAX_BOUND_VALUES
         self._list = longest
+        self.longest_list = 0
+        self.longest_text = 0
+
+    @property
+    def steps(self) -> int:
+        """What admitting these values costs a decision."""
+        values, text = limits.MAX_BOUND_VALUES - self._values, self._given - self._text
+        return values * limits.BOUND_STEPS + text // limits.TEXT_A_STEP
 
     def admit(self, value: Json, depth: int) -> Json:
         """Returns the value as the evaluator takes it; integers beyond 64 bits become doubles, as in JavaScript."""
@@ -48,12 +56,16 @@ class Room:
                         f"a list of {len(value)} items is too long to go through here; at most {self._list} are allowed"
                     )
                     raise Refused(message)
+                self.longest_list = max(self.longest_list, len(value))
                 return [self.admit(item, depth + 1) for item in value]
             case dict():
+                self.longest_list = max(self.longest_list, len(value))
                 return {self._admit_text(key): self.admit(item, depth + 1) for key, item in value.items()}
 
     def _admit_text(self, value: str) -> str:
-        self._text -= len(value)
+        size = len(value)
+        self.longest_text = max(self.longest_text, size)
+        self._text -= size
         if self._text < 0:
             raise Refused("the texts that it reads are too long")
         if "\0" in value:  # the evaluator would silently cut the text there
@@ -71,6 +83,12 @@ class Result:
     def __init__(self) -> None:
         self._text = limits.MAX_RESULT_TEXT
         self._values = limits.MAX_RESULT_VALUES
+
+    @property
+    def steps(self) -> int:
+        """What taking these values out costs a decision."""
+        values, text = limits.MAX_RESULT_VALUES - self._values, limits.MAX_RESULT_TEXT - self._text
+        return values * limits.RESULT_STEPS + text // limits.TEXT_A_STEP
 
     def plain(self, value: cel.Value, depth: int) -> Json:
         self._values -= 1

@@ -19,6 +19,14 @@ MAX_RESULT_TEXT = 1_048_576
 MAX_DEPTH = 64  # of bound values and results
 
 
+# What an evaluation costs the decision that it is part of, in steps of a quarter of a microsecond or less.
+EVALUATION_STEPS = 40
+BOUND_STEPS, RESULT_STEPS = 4, 8  # for each value within them
+TEXT_A_STEP = 128  # characters that are read, compared or joined, in each round
+ITEMS_A_STEP = 16  # of a list that grows by one in each round
+MAX_ROUNDS = 10_000  # of all comprehensions of one evaluation; the evaluator stops there
+
+
 def longest_list(loops: int, loop_calls: int) -> int | None:
     """Returns how many items a bound list may have.
 

@@ -345,6 +345,8 @@ def _worker(queue: str) -> tuple[Field, ...]:
             most=MAX_LEASE_MS,
             doc=(
                 "How long a silent worker is waited for before another may have the step; workers renew it meanwhile. "
+                "A step that came with the answer to a report, past the queue, is waited for 10s at most until its "
+                "first renewal, which is due after 3s (`HEADWAY_WORKER_EAGER=false` leaves such steps to the queue). "
                 "By default at most half of `timeout.heartbeat` and `timeout.stall`: heartbeats travel with renewals."
             ),
         ),

@@ -9,6 +9,7 @@ from headway.coordinator.core.compiler.fields import spell
 from headway.coordinator.core.compiler.language import Field, Kind
 from headway.coordinator.core.compiler.yaml_tree import MAX_BYTES, MAX_DEPTH, MAX_VALUES
 from headway.coordinator.core.durations import spell_duration
+from headway.coordinator.core.effort import BYTES_A_STEP, DECISION_STEPS
 from headway.coordinator.core.payloads import LIMIT
 
 _MARKED = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
@@ -73,6 +74,11 @@ def _limits() -> str:
         "values that one expression reads": f"{limits.MAX_BOUND_VALUES:,}",
         "text that one expression reads": f"{limits.MAX_BOUND_TEXT:,} characters; "
         f"{limits.MAX_LOOP_TEXT:,} when it goes through a list",
+        "what one decision computes: all nodes and conditions from one event to the next `wait` or worker": (
+            f"{DECISION_STEPS:,} steps; a step is an operator applied to an item, a quarter of a value that an "
+            f"expression reads, or {BYTES_A_STEP} bytes of JSON read or written, as an upper estimate. The node "
+            "that asks for more fails with the type `DecisionTooLarge`: put a `wait` or a node for a worker before it"
+        ),
     }
     lines = "".join(f"| {what} | {most} |\n" for what, most in rows.items())
     return f"| what | at most |\n| --- | --- |\n{lines}"

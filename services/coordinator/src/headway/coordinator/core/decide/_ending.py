@@ -8,6 +8,7 @@ from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide._contracts import breach
 from headway.coordinator.core.decide._undoing import not_undone, undo_next
 from headway.coordinator.core.document import NULL
+from headway.coordinator.core.effort import Effort
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.outcome import outcome, tally_of
 from headway.coordinator.core.paths import inside
@@ -35,7 +36,7 @@ def settle(walk: Walk) -> None:
     run = walk.run
     error = None if ended is RunState.SUCCEEDED else _run_error(walk, ended)
     if ended is RunState.SUCCEEDED and not run.finish_path:
-        broken = breach(walk.graph.plan.output_schema, NULL, "the run's output")
+        broken = breach(walk.graph.plan.output_schema, NULL, "the run's output", Effort())
         if broken is not None:
             ended = RunState.FAILED
             error = {"failure_class": broken.failure_class, "message": broken.message, "paths": []}

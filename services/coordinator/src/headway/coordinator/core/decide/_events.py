@@ -109,7 +109,7 @@ def _run_started(walk: Walk, event: RunStarted) -> None:
 def _node_completed(walk: Walk, event: NodeCompleted) -> None:
     path = event.path
     walk.claim(path)
-    broken = breach(walk.graph.node(path).output_schema, event.output, f"the output of {path}")
+    broken = breach(walk.graph.node(path).output_schema, event.output, f"the output of {path}", walk.effort)
     if broken is None:
         walk.complete(path, "succeed", event.output, reported=True)
     else:

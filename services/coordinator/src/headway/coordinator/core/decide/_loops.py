@@ -17,7 +17,9 @@ from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide import redo
 from headway.coordinator.core.decide._ending import unhandled
 from headway.coordinator.core.decide._scope import Scope
+from headway.coordinator.core.decide._weighing import expression_failure
 from headway.coordinator.core.document import NULL, Document
+from headway.coordinator.core.effort import TooMuchToDecide
 from headway.coordinator.core.events import Failure
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.outcome import outcome, tally_of
@@ -88,7 +90,7 @@ def _open_map(walk: Walk, path: str, node: Node, attempt: int) -> bool:
     if other is not None:
         walk.emit(do.OpenLoop(path=path, attempt=attempt, total=other.total, source=other.path))
         return True
-    value = Document.of(render(node.over, scope.lookup, scope.present)).value
+    value = Document.of(render(node.over, scope.lookup, scope.present, walk.effort)).value
     if isinstance(value, dict):
         entries: list[Json] = [{"key": key, "value": entry} for key, entry in value.items()]
         value = entries
@@ -134,7 +136,7 @@ def _fill(walk: Walk, path: str) -> None:
     most = spot.node.max_concurrency
     _look_ahead(walk, spot.graph.bodies[spot.name], walk.loop(path), most)
     while (loop := walk.loop(path)).open < most and (loop.redo_from is not None or loop.started < loop.total):
-        if not walk.room:
+        if not walk.room or walk.effort.is_half_spent:
             _later(walk, path)
             return
         if loop.redo_from is None:
@@ -232,7 +234,7 @@ def _iterate(walk: Walk, path: str) -> None:
         failure = Failure(failure_class=FailureClass.EXEC_FAILED, type="IterationsExhausted", message=message)
         walk.fail(path, "wait_failed", failure, retryable=False)
         return
-    if not walk.room:
+    if not walk.room or walk.effort.is_half_spent:
         _later(walk, path)
         return
     walk.room -= 1
@@ -245,10 +247,9 @@ def _holds(walk: Walk, path: str, scope: str, condition: Expression) -> bool | N
     """Whether a condition of a repeat holds, as seen from an iteration; None: it could not be told, and has failed."""
     view = Scope(walk, scope)
     try:
-        return evaluate_condition(condition, view.lookup, view.present)
-    except ExpressionError as problem:
-        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type="ExpressionError", message=str(problem))
-        walk.fail(path, "wait_failed", failure, retryable=False)
+        return evaluate_condition(condition, view.lookup, view.present, walk.effort)
+    except (ExpressionError, TooMuchToDecide) as problem:
+        walk.fail(path, "wait_failed", expression_failure(problem), retryable=False)
         return None
 
 
@@ -282,6 +283,8 @@ def close(walk: Walk, row: ScopeRow) -> None:
             key, size = _result(walk, row)
         except ExpressionError as problem:
             state, error = RunState.FAILED, _plain_error(str(problem), "ExpressionError")
+        except TooMuchToDecide as problem:
+            state, error = RunState.FAILED, _plain_error(str(problem), "DecisionTooLarge")
         except _TooLargeError as problem:
             state, error = RunState.FAILED, _plain_error(str(problem), "PayloadTooLarge")
     elif state is RunState.FAILED:
@@ -305,7 +308,8 @@ def _result(walk: Walk, row: ScopeRow) -> tuple[PayloadKey | None, int]:
         return key, len(walk.draft.payload(key).raw)
     if template is None:
         template = Reference(path=whole or (), place=Place(line=1, column=1))
-    data = Document.of(render(template, scope.lookup, scope.present))
+    data = Document.of(render(template, scope.lookup, scope.present, walk.effort))
+    walk.effort.spend_bytes(len(data.raw))
     if len(data.raw) > PAYLOAD_LIMIT:
         raise _TooLargeError(f"the result of {row.path} has {len(data.raw)} bytes; the limit is {PAYLOAD_LIMIT}")
     walk.emit(do.StorePayload(path=row.path, attempt=row.attempt, role="output", data=data))

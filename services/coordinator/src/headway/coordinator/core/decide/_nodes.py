@@ -110,7 +110,7 @@ def _set_input(walk: Walk, path: str, template: Template) -> None:
     whole = whole_reference(template)
     key = None if whole is None else _stored_at(scope, whole)
     if key is None:
-        document = _document(_render(scope, template), f"the input of {path}")
+        document = _document(walk, _render(scope, template), f"the input of {path}")
         key = (path, row.attempt, "input")
         generation = row.generation + (counts and _differs(walk, row.input, document))
         walk.emit(do.StorePayload(path=path, attempt=row.attempt, role="input", data=document))
@@ -135,7 +135,9 @@ def _differs(walk: Walk, before: PayloadKey | None, document: Document) -> bool:
 
 def _switch(walk: Walk, path: str, node: Node) -> None:
     scope = _scope_for(walk, path)
-    holding = (case.edge for case in node.cases if evaluate_condition(case.when, scope.lookup, scope.present))
+    holding = (
+        case.edge for case in node.cases if evaluate_condition(case.when, scope.lookup, scope.present, walk.effort)
+    )
     chosen = next(holding, node.default_edge)
     target = None if chosen is None else walk.graph.spot(path).graph.plan.edges[chosen].target
     walk.complete(path, "decide_succeeded", Document.of({"to": target}), chosen=chosen)
@@ -158,6 +160,7 @@ def _join(walk: Walk, path: str, _node: Node) -> None:
         walk.fail(path, "decide_failed", failure, retryable=False)
         return
     document = Document(orjson.dumps(gathered))
+    walk.effort.spend_bytes(len(document.raw))
     if len(document.raw) > PAYLOAD_LIMIT:
         failure = _too_large(f"the gathered output of {path}", len(document.raw))
         walk.fail(path, "decide_failed", failure, retryable=False)
@@ -169,14 +172,14 @@ def _set(walk: Walk, path: str, node: Node) -> None:
     scope = _scope_for(walk, path)
     values = {name: _render(scope, template) for name, template in node.values.items()}
     try:
-        document = _document(values, f"the values of {path}")
-        _document({**walk.run.vars, **values}, "the run's variables")
+        document = _document(walk, values, f"the values of {path}")
+        _document(walk, {**walk.run.vars, **values}, "the run's variables")
     except _TooLargeError as error:
         walk.fail(path, "decide_failed", error.failure, retryable=False)
         return
     plain = document.value  # decoded again: what was passed through undecoded must not stay so in the variables
     known = plain if isinstance(plain, dict) else {}
-    broken = variable_breach(walk.graph.plan.variables, known)
+    broken = variable_breach(walk.graph.plan.variables, known, walk.effort)
     if broken is not None:
         walk.fail(path, "decide_failed", broken, retryable=False)
         return
@@ -187,13 +190,15 @@ def _set(walk: Walk, path: str, node: Node) -> None:
 def _finish(walk: Walk, path: str, node: Node) -> None:
     scope = _scope_for(walk, path)
     try:
-        output = None if node.output is None else _document(_render(scope, node.output), f"the output of {path}")
-        message = None if node.message is None else _document(_render(scope, node.message), f"message of {path}")
+        output = None if node.output is None else _document(walk, _render(scope, node.output), f"the output of {path}")
+        message = None if node.message is None else _document(walk, _render(scope, node.message), f"message of {path}")
     except _TooLargeError as error:
         walk.fail(path, "decide_failed", error.failure, retryable=False)
         return
     if node.outcome == RunState.SUCCEEDED:
-        broken = breach(walk.graph.plan.output_schema, NULL if output is None else output, "the run's output")
+        broken = breach(
+            walk.graph.plan.output_schema, NULL if output is None else output, "the run's output", walk.effort
+        )
         if broken is not None:
             walk.fail(path, "decide_failed", broken, retryable=False)
             return
@@ -305,11 +310,12 @@ def _scope_for(walk: Walk, path: str) -> Scope:
 
 
 def _render(scope: Scope, template: Template) -> Json:
-    return render(template, scope.lookup, scope.present)
+    return render(template, scope.lookup, scope.present, scope.effort)
 
 
-def _document(value: Json, what: str) -> Document:
+def _document(walk: Walk, value: Json, what: str) -> Document:
     document = Document.of(value)
+    walk.effort.spend_bytes(len(document.raw))
     if len(document.raw) > PAYLOAD_LIMIT:
         raise _TooLargeError(_too_large(what, len(document.raw)))
     return document

@@ -15,6 +15,7 @@ from headway.coordinator.core.templates import TooMuch, UnknownValue, descend, s
 
 if TYPE_CHECKING:
     from headway.coordinator.core.decide._walk import Walk
+    from headway.coordinator.core.effort import Effort
     from headway.coordinator.core.events import Failure
     from headway.coordinator.core.graph import Spot
 
@@ -51,6 +52,11 @@ class Scope:
         self._target = target
         self._error = error
 
+    @property
+    def effort(self) -> Effort:
+        """What the decision has left."""
+        return self._walk.effort
+
     def lookup(self, path: VariablePath) -> Json | orjson.Fragment:
         """Return the value at a path such as ("nodes", "reserve", "output", "price").
 
@@ -60,7 +66,7 @@ class Scope:
         """
         root = path[0]
         if root == "input":
-            return _inside(self._walk.draft.payload(RUN_INPUT), path, 1)
+            return self._inside(RUN_INPUT, self._walk.draft.payload(RUN_INPUT), path, 1)
         if root == "nodes":
             return self._node(path)
         if root == "vars":
@@ -70,7 +76,7 @@ class Scope:
         if root == "error":
             return descend(self._error_value(path), path, 1)
         if root == "payload" and self._payload is not None:
-            return _inside(self._payload, path, 1)
+            return self._inside(self._payload, self._payload, path, 1)
         if root in ("item", "index", "last"):
             return self._of_loop(self._innermost(root, path), path, 0)
         if root == "loops" and len(path) > 2:  # noqa: PLR2004 - loops.name.item
@@ -133,9 +139,9 @@ class Scope:
             raise UnknownValue(path)
         key = self._output_key(spot, path)
         if spot.node.type is NodeType.MAP:
-            return _inside(self._results(where, path), path, 3)
+            return self._inside((where, "results"), self._results(where, path), path, 3)
         document: Document = NULL if key is None else self._walk.draft.payload(key)
-        return _inside(document, path, 3)
+        return self._inside(key, document, path, 3)
 
     def _output_key(self, spot: Spot, path: VariablePath) -> PayloadKey | None:
         row = self._walk.draft.task(f"{spot.scope}.{spot.name}" if spot.scope else spot.name)
@@ -190,16 +196,27 @@ class Scope:
             return self._item(self._walk.loop(where), index, path, depth + 1)
         if what == "last" and not is_map:
             output = self._walk.loop(where).output
-            return _inside(NULL if output is None else self._walk.draft.payload(output), path, depth + 1)
+            return self._inside(output, NULL if output is None else self._walk.draft.payload(output), path, depth + 1)
         raise UnknownValue(path)
 
     def _item(self, loop: LoopRow, index: int, path: VariablePath, depth: int) -> Json | orjson.Fragment:
         draft = self._walk.draft
         if loop.source is not None:
             output = self._walk.scope(scope_at(loop.source, index)).output
-            return _inside(NULL if output is None else draft.payload(output), path, depth)
-        chunk = cast("list[Json]", draft.payload(chunk_key(loop.path, loop.attempt, index)).value)
+            return self._inside(output, NULL if output is None else draft.payload(output), path, depth)
+        key = chunk_key(loop.path, loop.attempt, index)
+        document = draft.payload(key)
+        self.effort.decode(key, len(document.raw))
+        chunk = cast("list[Json]", document.value)
         return descend(chunk[index % CHUNK], path, depth)
+
+    def _inside(self, key: object, document: Document, path: VariablePath, depth: int) -> Json | orjson.Fragment:
+        """A whole document goes on as it is, undecoded."""
+        if len(path) == depth:
+            self.effort.spend_bytes(len(document.raw))
+            return orjson.Fragment(document.raw)
+        self.effort.decode(key, len(document.raw))
+        return descend(document.value, path, depth)
 
     def _run(self) -> dict[str, Json]:
         run = self._walk.run
@@ -244,11 +261,6 @@ class Scope:
 def counts_of(loop: LoopRow) -> Json:
     """What `nodes.name.counts` is."""
     return {"total": loop.started, "succeeded": loop.succeeded, "failed": loop.failed, "cancelled": loop.cancelled}
-
-
-def _inside(document: Document, path: VariablePath, depth: int) -> Json | orjson.Fragment:
-    """A whole document goes on as it is, undecoded."""
-    return orjson.Fragment(document.raw) if len(path) == depth else descend(document.value, path, depth)
 
 
 def _error(source: str, failure_class: str, kind: str, message: str, details: dict[str, Json] | None) -> Json:

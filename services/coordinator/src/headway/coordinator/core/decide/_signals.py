@@ -9,11 +9,13 @@ import orjson
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.cel import ExpressionError
+from headway.coordinator.core.decide._contracts import faults_in
 from headway.coordinator.core.decide._scope import Scope
+from headway.coordinator.core.decide._weighing import expression_failure
 from headway.coordinator.core.document import Document
+from headway.coordinator.core.effort import TooMuchToDecide
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.paths import scope_of
-from headway.coordinator.core.schemas import misfits
 from headway.coordinator.core.templates import evaluate_condition
 
 if TYPE_CHECKING:
@@ -29,17 +31,26 @@ def receive(walk: Walk, event: SignalReceived) -> None:
     walk.emit(do.BufferSignal(name=event.name, payload=event.payload, expires_at=expires_at))
     for row in waiting:
         signal = walk.draft.untaken(event.name)[-1]
-        if _fits(walk, row.path, signal):
+        try:
+            fits = _fits(walk, row.path, signal)
+        except TooMuchToDecide as error:
+            walk.fail(row.path, "wait_failed", expression_failure(error), retryable=False)
+            continue
+        if fits:
             _take(walk, row.path, signal)
             return
 
 
 def take_what_is_there(walk: Walk, path: str, name: str) -> bool:
-    """Let a node that begins to wait take what was kept; True: that was all that it waits for."""
+    """Let a node that begins to wait take what was kept; True: it waits no more."""
     node, attempt = walk.graph.node(path), walk.row(path).attempt
     kept = walk.draft.taken(path) if node.reuse and attempt > 1 else []
     offered = [*kept, *walk.draft.untaken(name)]
-    return any(_fits(walk, path, signal) and _take(walk, path, signal) for signal in offered)
+    try:
+        return any(_fits(walk, path, signal) and _take(walk, path, signal) for signal in offered)
+    except TooMuchToDecide as error:
+        walk.fail(path, "wait_failed", expression_failure(error), retryable=False)
+        return True
 
 
 def name_of(walk: Walk, path: str) -> str:
@@ -67,13 +78,13 @@ def _fits(walk: Walk, path: str, signal: SignalRow) -> bool:
     node = walk.graph.node(path)
     if signal.taken_by is None and signal.expires_at is not None and signal.expires_at <= walk.at:
         return False
-    if node.payload_schema is not None and misfits(node.payload_schema, signal.payload.value):
+    if node.payload_schema is not None and faults_in(node.payload_schema, signal.payload.value, walk.effort):
         return False
     if node.filter is None:
         return True
     scope = Scope(walk, scope_of(path), target=path, payload=signal.payload)
     try:
-        return evaluate_condition(node.filter, scope.lookup, scope.present)
+        return evaluate_condition(node.filter, scope.lookup, scope.present, walk.effort)
     except ExpressionError:  # whoever sends signals must not be able to fail the node
         return False
 

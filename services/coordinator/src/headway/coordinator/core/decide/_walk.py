@@ -28,6 +28,7 @@ from headway.coordinator.core.decide._weighing import (
     within_reach,
 )
 from headway.coordinator.core.document import Document
+from headway.coordinator.core.effort import Effort, TooMuchToDecide
 from headway.coordinator.core.events import Event, Failure
 from headway.coordinator.core.graph import Graph, Spot
 from headway.coordinator.core.machines import RunState, TaskState
@@ -72,7 +73,7 @@ class Walk:
         chosen: of a retry, the chosen nodes by their scope.
     """
 
-    __slots__ = ("_queue", "actions", "at", "chance", "chosen", "draft", "graph", "projector", "room")
+    __slots__ = ("_queue", "actions", "at", "chance", "chosen", "draft", "effort", "graph", "projector", "room")
 
     def __init__(self, state: State, event: Event) -> None:
         """Begin with nothing decided."""
@@ -83,6 +84,7 @@ class Walk:
         self.chance = event.chance
         self.actions: list[do.Action] = []
         self.room = PAGE
+        self.effort = Effort()
         self.chosen: Mapping[str, tuple[str, ...]] = {}
         self._queue: deque[tuple[Graph, str, Edge, Token]] = deque()
 
@@ -275,7 +277,7 @@ class Walk:
         else:
             try:
                 _nodes.begin(self, path, keep_input=keep_input)
-            except ExpressionError as error:
+            except (ExpressionError, TooMuchToDecide) as error:
                 self.fail(path, "decide_failed", expression_failure(error), retryable=False)
 
     # --- nodes end

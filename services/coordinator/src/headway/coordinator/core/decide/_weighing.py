@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide._scope import Scope
+from headway.coordinator.core.effort import TooMuchToDecide
 from headway.coordinator.core.events import Failure
 from headway.coordinator.core.plan import Edge, EdgeKind, Expression, FailureClass, Json
 from headway.coordinator.core.templates import evaluate_condition
@@ -37,13 +38,13 @@ def weigh(walk: Walk, scope: str, edge: Edge, failure: Failure | None) -> Token:
         return LIVE
     try:
         return LIVE if _holds(walk, scope, edge, edge.when, failure) else DEAD
-    except ExpressionError as error:
+    except (ExpressionError, TooMuchToDecide) as error:
         return Token("live", fault=expression_failure(error, edge))
 
 
 def _holds(walk: Walk, scope: str, edge: Edge, condition: Expression, failure: Failure | None) -> bool:
     view = Scope(walk, scope, error=failure and (edge.source, failure))
-    return evaluate_condition(condition, view.lookup, view.present)
+    return evaluate_condition(condition, view.lookup, view.present, walk.effort)
 
 
 def weigh_failure(walk: Walk, spot: Spot, failure: Failure) -> tuple[int | None, list[tuple[Edge, Token]]]:
@@ -65,14 +66,17 @@ def weigh_failure(walk: Walk, spot: Spot, failure: Failure) -> tuple[int | None,
     return handler, tokens
 
 
-def expression_failure(error: ExpressionError, edge: Edge | None = None) -> Failure:
+def expression_failure(error: ExpressionError | TooMuchToDecide, edge: Edge | None = None) -> Failure:
     """An expression that could not be evaluated, as a failure of the node that needed it. `edge`: whose condition."""
-    details: dict[str, Json] = {"expression": error.expression, "values": dict(error.types)}
-    if error.place is not None:
-        details |= {"line": error.place.line, "column": error.place.column}
+    details: dict[str, Json] = {}
+    if isinstance(error, ExpressionError):
+        details = {"expression": error.expression, "values": dict(error.types)}
+        if error.place is not None:
+            details |= {"line": error.place.line, "column": error.place.column}
     if edge is not None:
         details["edge"] = edge.index
-    return Failure(failure_class=FailureClass.EXEC_FAILED, type="ExpressionError", message=str(error), details=details)
+    error_type = "ExpressionError" if isinstance(error, ExpressionError) else "DecisionTooLarge"
+    return Failure(failure_class=FailureClass.EXEC_FAILED, type=error_type, message=str(error), details=details)
 
 
 def failure_of(row: TaskRow) -> Failure:

@@ -1,0 +1,114 @@
+"""What one decision may compute is limited: whoever asks for more fails, and nobody else waits for it."""
+
+from __future__ import annotations
+
+import time
+
+import orjson
+import pytest
+
+from headway.coordinator.core.decide import _walk
+from headway.coordinator.core.document import Document
+from headway.coordinator.core.effort import BYTES_A_STEP, DECISION_STEPS, Effort
+from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.labels import labels_of
+from headway.coordinator.core.machines import RunState
+from headway.coordinator.core.plan import Json
+from headway.coordinator.core.refusals import InvalidLabel
+from tests.core.flows import workflow
+from tests.core.simulator import World
+
+COSTLY = "size(input.l.map(x, size(input.l.filter(y, y > x))))"
+MOST_SECONDS = 12.0  # on a busy machine; without a limit it is half a minute on an idle one
+
+
+def chain(length: int, expression: str = COSTLY) -> Graph:
+    nodes = "".join(f"  s{n}: {{type: set, values: {{v{n}: '${{{expression}}}'}}}}\n" for n in range(length))
+    names = ", ".join(["w", *(f"s{n}" for n in range(length))])
+    return workflow(f"nodes:\n  w: {{type: wait, duration: 1s}}\n{nodes}edges:\n  - [{names}]\n")
+
+
+def run_chain(length: int, expression: str = COSTLY, given: Json = None) -> World:
+    world = World(chain(length, expression), thorough=False).start(given)
+    world.advance(seconds=1)
+    world.fire(world.next_timer())
+    return world
+
+
+def test_a_node_that_asks_for_more_than_a_decision_may_compute_fails_and_says_what_helps() -> None:
+    began = time.process_time()
+    world = run_chain(1_900, given={"l": list(range(99))})
+
+    assert time.process_time() - began < MOST_SECONDS
+    assert world.state is RunState.FAILED
+    failed = [row for row in world.db.tasks.values() if row.state == "failed"]
+    assert [(row.error or {})["type"] for row in failed] == ["DecisionTooLarge"]
+    message = str((failed[0].error or {})["message"])
+    assert f"{DECISION_STEPS:,} steps" in message
+    assert "put a `wait`" in message
+
+
+def test_it_fails_at_the_same_node_every_time() -> None:
+    ends = [run_chain(100, given={"l": list(range(99))}).states() for _ in range(2)]
+
+    assert "failed" in ends[0].values()
+    assert ends[0] == ends[1]
+
+
+def test_a_map_whose_items_cost_much_goes_on_in_further_decisions() -> None:
+    costly = COSTLY.replace("input.l", "input.few")
+    graph = workflow(f"""
+        nodes:
+          each:
+            type: map
+            over: "${{input.l}}"
+            max_concurrency: 100
+            body:
+              nodes:
+                work: {{type: call, handler: h, input: "${{{costly}}}"}}
+    """)
+    world = World(graph, thorough=False).start({"l": list(range(99)), "few": list(range(99))})
+    decisions = 1
+    while len(world.ready()) < 99:
+        world.fire(world.next_timer())
+        decisions += 1
+
+    assert decisions > 2
+    assert all(state in ("ready", "waiting") for state in world.states().values())
+
+
+def test_a_signal_whose_filters_cost_too_much_fails_the_node_that_waits_and_is_not_passed_over() -> None:
+    costly = COSTLY.replace("input.l", "payload.l")
+    graph = workflow(f"""
+        nodes:
+          first: {{type: call, handler: h}}
+          pay: {{type: wait_for_event, event: paid, filter: "{costly} == 1"}}
+        edges:
+          - [first, pay]
+    """)
+    world = World(graph, thorough=False).start()
+    for _ in range(100):
+        world.signal("paid", {"l": list(range(99))})
+    world.run_task("first")
+
+    assert world.states()["pay"] == "failed"
+    assert (world.task("pay").error or {})["type"] == "DecisionTooLarge"
+
+
+def test_what_is_rendered_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_walk, "Effort", lambda: Effort(10_000 // BYTES_A_STEP))
+    nodes = "".join(f"  n{n}: {{type: call, handler: h, input: {{whole: '${{input}}'}}}}\n" for n in range(9))
+
+    world = World(workflow(f"on_failure: drain\nnodes:\n{nodes}"), thorough=False).start("x" * 1_000)
+
+    assert sorted(world.states().values()) == ["failed"] * 4 + ["ready"] * 5  # each is read once and written once
+
+
+def test_labels_may_take_only_so_much() -> None:
+    graph = workflow(f"""
+        labels: {{one: "${{{COSTLY}}}", two: "${{{COSTLY}}}"}}
+        nodes: {{a: {{type: call, handler: h}}}}
+    """)
+
+    with pytest.raises(InvalidLabel, match="steps together"):
+        labels_of(graph.plan.labels, {}, Document(orjson.dumps({"l": list(range(99))})))

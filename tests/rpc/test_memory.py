@@ -1,0 +1,105 @@
+"""What was refused is let go of at once, not when the garbage collector comes: it counts objects, not bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+import grpc
+import pytest
+
+from headway.api.runs.v1 import runs_pb2
+from headway.api.tasks.v1 import tasks_pb2
+from headway.coordinator.engine import lanes
+from headway.coordinator.engine.starting import StartAsk
+from headway.coordinator.engine.submissions import Submission
+from tests.rpc.world import ONE, Dispatch, World, refusal_of, succeeded
+
+MARK = b"1234567890"
+PAYLOAD = b'{"x": "' + MARK * 100 + b'"}'
+CALLS = 5
+Call = Callable[[World], Awaitable[object]]
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def held() -> list[object]:
+    """Everything alive that holds a payload of these tests, found from its containers."""
+    kinds = (
+        Submission,
+        StartAsk,
+        runs_pb2.StartRequest,
+        runs_pb2.StartManyRequest,
+        runs_pb2.SignalRequest,
+        tasks_pb2.ReportRequest,
+    )
+    return [each for each in gc.get_objects() if isinstance(each, kinds)]
+
+
+def start(**fields: Any) -> runs_pb2.StartRequest:
+    return runs_pb2.StartRequest(request_id=str(uuid4()), input=PAYLOAD, **fields)
+
+
+async def call_raw(world: World, method: str, request: Any) -> object:
+    """Call without keeping a request on this side."""
+    async with grpc.aio.insecure_channel(world.first.address) as channel:
+        call = channel.unary_unary(f"/headway.api.runs.v1.RunsService/{method}")
+        return await refusal_of(call(request.SerializeToString()))
+
+
+async def unknown_workflow(world: World) -> object:
+    return await call_raw(world, "Start", start(workflow="nope"))
+
+
+async def unknown_workflows(world: World) -> object:
+    return await world.first.runs.StartMany(runs_pb2.StartManyRequest(items=[start(workflow="nope")]))
+
+
+async def malformed(world: World) -> object:
+    item = start(workflow="one")
+    item.request_id = "no id"
+    return await world.first.runs.StartMany(runs_pb2.StartManyRequest(items=[item]))
+
+
+async def overloaded(world: World) -> object:
+    return await call_raw(world, "StartMany", runs_pb2.StartManyRequest(items=[start(workflow="one")]))
+
+
+async def unknown_run(world: World) -> object:
+    return await world.first.report("w1", succeeded(Dispatch(uuid4().hex[:-4] + "0000", "a", 1), PAYLOAD.decode()))
+
+
+async def unknown_signal(world: World) -> object:
+    request = runs_pb2.SignalRequest(run_id=uuid4().hex[:-4] + "0000", name="x", payload=PAYLOAD)
+    return await call_raw(world, "Signal", request)
+
+
+@pytest.mark.parametrize(
+    "call", [unknown_workflow, unknown_workflows, malformed, overloaded, unknown_run, unknown_signal]
+)
+async def test_a_refused_request_is_freed_by_reference_counting_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch, call: Call
+) -> None:
+    await world.first.deploy(ONE)
+    await world.first.start("one")
+    if call is overloaded:
+        monkeypatch.setattr(lanes, "NEW_BACKLOG", 0)
+    await call(world)
+
+    with uncollected():
+        for _ in range(CALLS):
+            await call(world)
+        await asyncio.sleep(0.05)
+        assert held() == []
