@@ -12,9 +12,9 @@ import pytest
 from headway.api.outbox.v1 import outbox_pb2
 from headway.api.runs.v1 import runs_pb2
 from headway.api.tasks.v1 import tasks_pb2
-from tests.rpc.test_eager import report
+from tests.rpc.test_eager import one_bucket, report
 from tests.rpc.test_replay import check_replay
-from tests.rpc.world import EVENT, JOIN, ONE, SLEEP, TWO, Coordinator, Dispatch, World, refusal_of, succeeded
+from tests.rpc.world import EVENT, JOIN, ONE, SLEEP, TWO, Coordinator, Dispatch, World, refusal_of, succeeded, until
 
 RETRIED = "workflow: retried\nnodes:\n  work: {type: call, handler: h, retry: {max_attempts: 3, initial: 30s}}\n"
 
@@ -123,18 +123,20 @@ async def test_the_answer_to_a_report_brings_no_next_task_of_a_paused_run(world:
 
 
 async def test_a_report_and_a_pause_in_one_transaction_dispatch_nothing(world: World) -> None:
+    await one_bucket(world)
     run_id = await started(world, TWO, "two")
     first = await world.dispatch(run_id)
     await world.first.grant(first)
     blocker = await started(world, ONE, "one")
+    lane = world.first.engine._decisions[0]
 
     async with world.hold("run_events"):  # while another event is stopped, both wait for the next transaction
         stopped = asyncio.ensure_future(world.first.signal(blocker, "x"))
         await world.until_blocked()
         reported = asyncio.ensure_future(report(world.first, first))
-        await asyncio.sleep(0)
+        await until(lambda: lane.backlog == 1, "the report has queued")
         paused = asyncio.ensure_future(pause(world.first, run_id))
-        await asyncio.sleep(0.05)
+        await until(lambda: lane.backlog == 2, "the pause has queued behind it")
     await stopped
     assert not await paused
     result = await reported

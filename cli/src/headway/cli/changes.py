@@ -45,5 +45,5 @@ def _affected(open_runs: OpenRuns) -> str:
     counts = [f"{count} on version {version}" for version, count in sorted(open_runs.by_version.items())]
     at_least = "" if open_runs.counted_all else " or more of each"
     if not counts:
-        return f"no run is open{at_least}"
+        return "no run is open"
     return f"open runs stay on their versions: {', '.join(counts)}{at_least}"
