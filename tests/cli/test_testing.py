@@ -191,3 +191,19 @@ def test_the_command_line_loads_the_kit_only_when_it_tests() -> None:
     )
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+async def test_of_a_very_long_story_the_end_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(
+        tmp_path / "flow.yaml",
+        "workflow: w\nnodes:\n"
+        "  r: {type: repeat, until: 'false', max_iterations: 99, body: {type: call, handler: h}}\n",
+    )
+    write(tmp_path / "flow.test.yaml", "workflow: flow.yaml\nmocks: {h: {}}\ncases:\n  - {name: it, input: {}}\n")
+
+    assert await run(["test", str(tmp_path / "flow.test.yaml")]) == 1
+
+    told = capsys.readouterr().out
+    assert "the run, but for its first" in told
+    assert len(told.splitlines()) < 220
+    assert "IterationsExhausted" in told

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 KIT = "headway.coordinator"
 
 
+LONGEST_STORY = 200  # lines of a failed case that people are told
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Test(Command):
     """Run the tests of workflows, on a virtual clock: waits of days take no time, and no server is needed.
@@ -149,8 +152,9 @@ def _tell_case(output: Output, file: str, case: "CaseReport") -> None:
     if case.order:
         output.say(f"    in this order: [{', '.join(case.order)}]")
     if case.story:
-        output.say("    the run:")
-        for line in case.story:
+        left_out = len(case.story) - LONGEST_STORY
+        output.say(f"    the run{f', but for its first {left_out} lines (--json has them)' if left_out > 0 else ''}:")
+        for line in case.story[-LONGEST_STORY:]:
             output.say(f"      {line}", style="dim")
 
 
