@@ -24,7 +24,17 @@ async def test_a_cancel_by_filter_goes_through_all_pages_and_tells_what_became_o
     coordinator.script("runs.Bulk", *PAGES)
 
     result = await headway(
-        "cancel", "--workflow", "w", "--state", "running", "--yes", "--reason", "old", "--grace", "5s"
+        "cancel",
+        "--workflow",
+        "w",
+        "--state",
+        "running",
+        "--yes",
+        "--reason",
+        "old",
+        "--grace",
+        "5s",
+        "--no-compensation",
     )
 
     assert result.code == 1
@@ -32,6 +42,7 @@ async def test_a_cancel_by_filter_goes_through_all_pages_and_tells_what_became_o
     first, second = coordinator.requests["runs.Bulk"]
     assert (first.filter.workflow, list(first.filter.states)) == ("w", [runs_pb2.RUN_STATE_RUNNING])
     assert (first.cancel.reason, first.cancel.grace.seconds, first.dry_run) == ("old", 5, False)
+    assert first.cancel.no_compensation
     assert (second.page_token, second.request_id) == ("t", first.request_id)
 
 
@@ -108,17 +119,29 @@ async def test_a_signal_goes_to_the_run_of_a_key_or_starts_it(
         runs_pb2.SignalWithStartResponse(run=runs_pb2.StartResponse(run_id="r2"), seq=2),
     )
 
-    by_key = await headway("signal", "--key", "K", "--workflow", "w", "approval", "--payload", "1")
+    by_key = await headway(
+        "signal", "--key", "K", "--workflow", "w", "approval", "--payload", "1", "--id", "e1", "--ttl", "5s"
+    )
     started = await headway("signal", "--key", "K", "--workflow", "w", "--start", "--input", "[1]", "approval")
 
     assert by_key.out == "run r1 has received approval (event 4)\n"
     assert started.out == "run r2 was started and has received approval (event 2)\n"
     (signal,), (start,) = coordinator.requests["runs.Signal"], coordinator.requests["runs.SignalWithStart"]
     assert (signal.key, signal.workflow, signal.name, signal.payload) == ("K", "w", "approval", b"1")
+    assert (signal.id, signal.ttl.seconds) == ("e1", 5)
     assert (start.start.key, start.start.workflow, start.start.input, start.name) == ("K", "w", b"[1]", "approval")
 
 
-@pytest.mark.parametrize("arguments", [("approval",), ("r1", "approval", "--key", "k"), ("--start", "r1", "approval")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("approval",),
+        ("r1", "approval", "--key", "k"),
+        ("--start", "r1", "approval"),
+        ("--start", "--key", "k", "--workflow", "w", "--ttl", "5s", "approval"),
+        ("--start", "--key", "k", "--workflow", "w", "--id", "e", "approval"),
+    ],
+)
 async def test_a_signal_names_one_run(
     arguments: tuple[str, ...], headway: CommandLine, coordinator: ScriptedCoordinator
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 from headway.api.runs.v1 import runs_pb2
 from headway.api.tasks.v1 import tasks_pb2
 from tests.rpc.test_eager import answer, report
@@ -61,6 +63,19 @@ async def test_in_a_cancelled_run_what_undoes_is_leased_and_not_told_to_stop(wor
     last = await world.dispatch(run_id)
     await world.first.lease(last)
     assert await world.first.succeed(last, None) == "ACCEPTED"
+    assert await world.first.state(run_id) == "CANCELLED"
+
+
+async def test_nor_does_a_cancel_of_many_compensate_when_it_is_told_not_to(world: World) -> None:
+    run_id = await booked(world)
+    await world.first.runs.Bulk(
+        runs_pb2.BulkRequest(
+            filter=runs_pb2.RunFilter(workflow="trip"),
+            cancel=runs_pb2.BulkCancel(no_compensation=True),
+            request_id=str(uuid4()),
+        )
+    )
+
     assert await world.first.state(run_id) == "CANCELLED"
 
 

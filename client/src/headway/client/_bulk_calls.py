@@ -72,6 +72,7 @@ class BulkCalls:
         reason: str = "",
         *,
         grace: timedelta | None = None,
+        compensate: bool = True,
         dry_run: bool = False,
         request_id: str | None = None,
     ) -> AsyncIterator[BulkResult]:
@@ -81,10 +82,11 @@ class BulkCalls:
             wanted: Which runs; at least one thing must be given.
             reason: For people; kept in the histories.
             grace: How long handlers have to end; None: the server's choice (60 s).
+            compensate: False: what completed is not undone.
             dry_run: Only say which runs are meant.
             request_id: UUID; None: a new one.
         """
-        operation = runs_pb2.BulkCancel(reason=reason)
+        operation = runs_pb2.BulkCancel(reason=reason, no_compensation=not compensate)
         if grace is not None:
             duration = duration_pb2.Duration()
             duration.FromTimedelta(grace)
@@ -145,6 +147,8 @@ class BulkCalls:
         payload: JsonInput = None,
         *,
         workflow: str | None = None,
+        id: str = "",  # noqa: A002  the word of the contract
+        ttl: timedelta | None = None,
         request_id: str | None = None,
     ) -> Signalled:
         """Send an outside event to the run that was started with a key.
@@ -154,6 +158,8 @@ class BulkCalls:
             name: As a wait_for_event node spells it.
             payload: A JSON value.
             workflow: The run must be of this workflow; None: of any.
+            id: As in `signal`.
+            ttl: As in `signal`.
             request_id: UUID; None: a new one.
 
         Raises:
@@ -167,6 +173,8 @@ class BulkCalls:
             name=name,
             payload=_translate.to_json(payload),
             request_id=request_id or new_request_id(),
+            id=id,
+            ttl=ttl,
         )
         response = await self._connection.call(self._runs.Signal, request)
         return Signalled(run_id=response.run_id, seq=response.seq, existed=True)

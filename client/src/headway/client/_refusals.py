@@ -209,6 +209,12 @@ class NodeNotReached(Refused):
     expected_reason = "NODE_NOT_REACHED"
 
 
+class NodeUndoes(Refused):
+    """The node undoes another, which is to be retried instead."""
+
+    expected_reason = "NODE_UNDOES"
+
+
 class NothingToRetry(Refused):
     """No node of the run failed or was stopped."""
 

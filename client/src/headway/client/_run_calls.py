@@ -398,6 +398,7 @@ class RunCalls:
             NodeNotFound: The workflow has no such node.
             NodeNotReached: The run never reached the node.
             RunNotFinished: The run is not over.
+            NodeUndoes: The node undoes another; retry that one.
             NothingToRetry: Nothing failed or was stopped.
         """
         request = runs_pb2.RetryRequest(

@@ -70,12 +70,16 @@ class Signal(Command):
             raise Mistake("name the run by its id or by --key: one of the two")
         if self.start and (self.key is None or self.workflow is None):
             raise Mistake("--start needs --key and --workflow: they say which run is started")
+        if self.start and (self.id or self.ttl is not None):
+            raise Mistake("--id and --ttl do not go with --start")
         if self.start and self.key is not None and self.workflow is not None:
             return await client.signal_with_start(
                 self.workflow, self.key, self.signal_name, self.payload, input=self.input
             )
         if self.key is not None:
-            return await client.signal_key(self.key, self.signal_name, self.payload, workflow=self.workflow)
+            return await client.signal_key(
+                self.key, self.signal_name, self.payload, workflow=self.workflow, id=self.id, ttl=self.ttl
+            )
         run_id = self.run_id or ""
         seq = await client.signal(run_id, self.signal_name, self.payload, id=self.id, ttl=self.ttl)
         return Signalled(run_id=run_id, seq=seq, existed=True)
@@ -120,7 +124,12 @@ class Cancel(Meant, Command):
                 self,
                 "cancel",
                 lambda client, wanted, dry, request_id: client.cancel_all(
-                    wanted, self.reason, grace=self.grace, dry_run=dry, request_id=request_id
+                    wanted,
+                    self.reason,
+                    grace=self.grace,
+                    compensate=not self.no_compensation,
+                    dry_run=dry,
+                    request_id=request_id,
                 ),
             )
         async with session.client() as client:

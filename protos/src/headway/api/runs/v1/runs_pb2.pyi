@@ -639,12 +639,14 @@ class BulkRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., filter: _Optional[_Union[RunFilter, _Mapping]] = ..., cancel: _Optional[_Union[BulkCancel, _Mapping]] = ..., retry: _Optional[_Union[BulkRetry, _Mapping]] = ..., delete: _Optional[_Union[BulkDelete, _Mapping]] = ..., dry_run: _Optional[bool] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class BulkCancel(_message.Message):
-    __slots__ = ("reason", "grace")
+    __slots__ = ("reason", "grace", "no_compensation")
     REASON_FIELD_NUMBER: _ClassVar[int]
     GRACE_FIELD_NUMBER: _ClassVar[int]
+    NO_COMPENSATION_FIELD_NUMBER: _ClassVar[int]
     reason: str
     grace: _duration_pb2.Duration
-    def __init__(self, reason: _Optional[str] = ..., grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    no_compensation: bool
+    def __init__(self, reason: _Optional[str] = ..., grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., no_compensation: _Optional[bool] = ...) -> None: ...
 
 class BulkRetry(_message.Message):
     __slots__ = ("from_nodes", "render_inputs")

@@ -212,7 +212,8 @@ class RunsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Cancel(self, request, context):
-        """Cancel asks the run to stop; holders are told, and after the grace the run ends without them. Safe to repeat.
+        """Cancel asks the run to stop; holders are told, and after the grace the run goes on without them: what completed is
+        undone by the nodes that `compensate` names, and it ends. Safe to repeat.
         NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -260,7 +261,7 @@ class RunsServiceServicer:
 
     def Retry(self, request, context):
         """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
-        NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NOTHING_TO_RETRY).
+        NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NODE_UNDOES, NOTHING_TO_RETRY).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

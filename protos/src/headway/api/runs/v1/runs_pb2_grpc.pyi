@@ -78,7 +78,8 @@ class RunsServiceStub:
     FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
     """
     Cancel: _grpc.UnaryUnaryMultiCallable[_runs_pb2.CancelRequest, _runs_pb2.CancelResponse]
-    """Cancel asks the run to stop; holders are told, and after the grace the run ends without them. Safe to repeat.
+    """Cancel asks the run to stop; holders are told, and after the grace the run goes on without them: what completed is
+    undone by the nodes that `compensate` names, and it ends. Safe to repeat.
     NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED).
     """
     Pause: _grpc.UnaryUnaryMultiCallable[_runs_pb2.PauseRequest, _runs_pb2.PauseResponse]
@@ -106,7 +107,7 @@ class RunsServiceStub:
     """
     Retry: _grpc.UnaryUnaryMultiCallable[_runs_pb2.RetryRequest, _runs_pb2.RetryResponse]
     """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
-    NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NOTHING_TO_RETRY).
+    NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NODE_UNDOES, NOTHING_TO_RETRY).
     """
     Delete: _grpc.UnaryUnaryMultiCallable[_runs_pb2.DeleteRequest, _runs_pb2.DeleteResponse]
     """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
@@ -169,7 +170,8 @@ class RunsServiceAsyncStub(RunsServiceStub):
     FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
     """
     Cancel: _aio.UnaryUnaryMultiCallable[_runs_pb2.CancelRequest, _runs_pb2.CancelResponse]  # type: ignore[assignment]
-    """Cancel asks the run to stop; holders are told, and after the grace the run ends without them. Safe to repeat.
+    """Cancel asks the run to stop; holders are told, and after the grace the run goes on without them: what completed is
+    undone by the nodes that `compensate` names, and it ends. Safe to repeat.
     NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED).
     """
     Pause: _aio.UnaryUnaryMultiCallable[_runs_pb2.PauseRequest, _runs_pb2.PauseResponse]  # type: ignore[assignment]
@@ -197,7 +199,7 @@ class RunsServiceAsyncStub(RunsServiceStub):
     """
     Retry: _aio.UnaryUnaryMultiCallable[_runs_pb2.RetryRequest, _runs_pb2.RetryResponse]  # type: ignore[assignment]
     """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
-    NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NOTHING_TO_RETRY).
+    NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NODE_UNDOES, NOTHING_TO_RETRY).
     """
     Delete: _aio.UnaryUnaryMultiCallable[_runs_pb2.DeleteRequest, _runs_pb2.DeleteResponse]  # type: ignore[assignment]
     """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
@@ -317,7 +319,8 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.CancelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.CancelResponse, _abc.Awaitable[_runs_pb2.CancelResponse]]:
-        """Cancel asks the run to stop; holders are told, and after the grace the run ends without them. Safe to repeat.
+        """Cancel asks the run to stop; holders are told, and after the grace the run goes on without them: what completed is
+        undone by the nodes that `compensate` names, and it ends. Safe to repeat.
         NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED).
         """
 
@@ -375,7 +378,7 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.RetryResponse, _abc.Awaitable[_runs_pb2.RetryResponse]]:
         """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
-        NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NOTHING_TO_RETRY).
+        NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NODE_UNDOES, NOTHING_TO_RETRY).
         """
 
     @_abc_1.abstractmethod

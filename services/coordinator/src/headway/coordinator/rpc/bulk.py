@@ -59,6 +59,7 @@ async def _cancel(page: Page) -> Sequence[object]:
             request_id=request_id,
             reason=reason_text(given.reason),
             grace_ms=grace_ms,
+            compensate=not given.no_compensation,
         )
     )
 
