@@ -53,6 +53,9 @@ async def test_in_a_cancelled_run_what_undoes_is_leased_and_not_told_to_stop(wor
     run_id = await booked(world)
     await world.first.cancel(run_id)
 
+    told = await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=run_id))
+    assert told.message == "The run waits for 1 open task. It undoes what completed, and then ends cancelled."
+    assert [reason.path for reason in told.reasons] == ["no_car"]
     flight, undo = await world.dispatches(run_id)
     assert await world.first.lease(flight) == "STALE_ATTEMPT"
     assert undo.path == "no_car"

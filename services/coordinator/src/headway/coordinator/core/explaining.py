@@ -126,8 +126,12 @@ def summary(scene: Scene) -> str:
         return f"The run was paused {_when(run.paused_at, scene.now)}{why}{clock}; it has {waits}."
     deadline = scene.timers.get("run_deadline")
     until = "" if deadline is None else f" Its deadline is {_when(deadline, scene.now)}."
-    failing = " It has failed, and only lets end what runs and what always edges lead to." if run.failing else ""
-    return f"The run waits for {waits}.{failing}{until}"
+    ending = ""
+    if run.is_compensating:
+        ending = f" It undoes what completed, and then ends {'cancelled' if run.cancelling else 'failed'}."
+    elif run.failing:
+        ending = " It has failed, and only lets end what runs and what always edges lead to."
+    return f"The run waits for {waits}.{ending}{until}"
 
 
 _WHY = {"cancel": "cancelled", "finish": "a finish node ran", "deadline": "its deadline passed"}
