@@ -128,7 +128,8 @@ def summary(scene: Scene) -> str:
     until = "" if deadline is None else f" Its deadline is {_when(deadline, scene.now)}."
     ending = ""
     if run.is_compensating:
-        ending = f" It undoes what completed, and then ends {'cancelled' if run.cancelling else 'failed'}."
+        is_cancelled = run.cancelling and run.finish_path is None
+        ending = f" It undoes what completed, and then ends {'cancelled' if is_cancelled else 'failed'}."
     elif run.failing:
         ending = " It has failed, and only lets end what runs and what always edges lead to."
     return f"The run waits for {waits}.{ending}{until}"
