@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import faulthandler
 from collections.abc import Generator
 
 import pytest
 
 from tests import servers
+
+SECONDS_TO_EXIT = 60
+
+
+def pytest_unconfigure() -> None:
+    """Of a process that does not exit after its last test, say which thread keeps it, and end it as failed."""
+    faulthandler.dump_traceback_later(SECONDS_TO_EXIT, exit=True)
 
 
 @pytest.fixture(scope="session")

@@ -174,9 +174,7 @@ class ScriptedCoordinator(tasks_pb2_grpc.TasksServiceServicer):
         with self._changed:
             self.attending.append((request.owner, request.namespace, *request.queues))
             self._changed.notify_all()
-        ended = threading.Event()
-        context.add_callback(ended.set)
-        while not ended.is_set():
+        while context.is_active():
             try:
                 order = self.stop_orders.get(timeout=0.05)
             except queue.Empty:
