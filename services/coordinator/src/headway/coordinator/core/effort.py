@@ -65,4 +65,4 @@ class Effort:
         """Take away what decoding a payload costs: once, however often it is read. Raises TooMuchToDecide."""
         if key not in self._read:
             self._read.add(key)
-            self.spend_bytes(size)
+            self.spent(size // BYTES_A_STEP)

@@ -20,6 +20,7 @@ class Spot(NamedTuple):
         node: the node.
         incoming, outgoing: the edges that lead to it, and away from it.
         gathers: several edges lead to it: its tokens are kept in a row.
+        attempt_timers: those that are set with each attempt: kind and milliseconds.
     """
 
     graph: "Graph"
@@ -29,6 +30,7 @@ class Spot(NamedTuple):
     incoming: tuple[Edge, ...]
     outgoing: tuple[Edge, ...]
     gathers: bool
+    attempt_timers: tuple[tuple[str, int], ...]
 
     def beside(self, name: str) -> str:
         """The path of another node of the same graph, in the same scope."""
@@ -83,10 +85,7 @@ class Graph:
         self.undone_by: Mapping[str, str] = (
             {path: undone_by[path] for path in self._in_order() if path in undone_by} if undone_by else {}
         )
-        self.spots = {
-            name: Spot(self, "", name, node, self.incoming[name], self.outgoing[name], name in self.gathers)
-            for name, node in plan.nodes.items()
-        }
+        self.spots = {name: self._spot_of(node) for name, node in plan.nodes.items()}
         self.bodies: Mapping[str, Graph] = {
             node.id: Graph(node.body, self) for node in plan.nodes.values() if node.body is not None
         }
@@ -138,6 +137,17 @@ class Graph:
                 raise LookupError(scope)
             graph = graph.bodies[found[1]]
         return graph
+
+    def _spot_of(self, node: Node) -> Spot:
+        limits = node.timeouts
+        given = (
+            ("queue_timeout", limits.queue_ms),
+            ("heartbeat_timeout", limits.heartbeat_ms),
+            ("stall_timeout", limits.stall_ms),
+        )
+        timers = tuple((kind, limit_ms) for kind, limit_ms in given if limit_ms is not None)
+        name = node.id
+        return Spot(self, "", name, node, self.incoming[name], self.outgoing[name], name in self.gathers, timers)
 
     def is_count_join(self, path: str) -> bool:
         """A join that fires at its n-th live token."""

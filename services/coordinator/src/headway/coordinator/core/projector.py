@@ -41,6 +41,7 @@ from headway.coordinator.core.state import Draft
 NOT_RUN = frozenset({"not_chosen", "blocked"})  # causes by which nothing is cut short
 MOST_FAILURES = 20  # items that a map's row names
 SWEEP_AFTER = timedelta(minutes=1)  # a READY task may be dispatched again, without proof of loss, after this
+_TASK_STATES = {state.value: state for state in TaskState}
 _FINISH = {RunState.SUCCEEDED: "succeed", RunState.FAILED: "fail", RunState.CANCELLED: "cancel"}
 _TIME_OUTS_OF_ATTEMPTS = ("attempt_timeout", "heartbeat_timeout", "stall_timeout")
 _LEFT_BY_STATE = {
@@ -153,7 +154,7 @@ class Projector:
     def _move(self, row: TaskRow, transition: str) -> None:
         """Take an arrow and keep the run's counts."""
         arrow = TASK.move(row.state, transition, ends_lease=True)
-        self._enter(row, TaskState(arrow.target))
+        self._enter(row, _TASK_STATES[arrow.target])
         if arrow.ends_lease:
             row.lease_owner = row.lease_expires_at = row.grant_key = row.attempt_expires_at = None
             row.eager_grants = 0

@@ -127,13 +127,12 @@ class Compiled:
         """
         try:
             room = Room(self._max_text, self._max_list)
-            if effort is not None:
-                effort.spend(limits.EVALUATION_STEPS)
             bound = {name: room.admit(value, 0) for name, value in bindings.items()}
-            bound |= {name: _is_bound(path, bindings) for name, path in self._tests.items()}
+            if self._tests:
+                bound |= {name: _is_bound(path, bindings) for name, path in self._tests.items()}
             if effort is not None:
                 effort.spent(room.steps)
-                effort.spend(self._steps(room))
+                effort.spend(limits.EVALUATION_STEPS + self._steps(room))
             value = self._program.eval(data=bound)
             result = Result()
             found = result.plain(value, 0)

@@ -40,31 +40,36 @@ class Room:
         if self._values < 0:
             message = f"the values that it reads are too large: more than {limits.MAX_BOUND_VALUES} in all"
             raise Refused(message)
-        match value:
-            case None | bool() | float():
-                return value
+        match value:  # the most frequent first
             case str():
                 return self._admit_text(value)
+            case dict():
+                self._admit_many(len(value), depth)
+                return {self._admit_text(key): self.admit(item, depth + 1) for key, item in value.items()}
+            case None | bool() | float():
+                return value
             case int():
                 return value if -_INT64 <= value < _INT64 else float(value)
-            case _ if depth >= limits.MAX_DEPTH:
-                message = f"the values that it reads are nested more than {limits.MAX_DEPTH} deep"
-                raise Refused(message)
             case list():
                 if self._list is not None and len(value) > self._list:
                     message = (
                         f"a list of {len(value)} items is too long to go through here; at most {self._list} are allowed"
                     )
                     raise Refused(message)
-                self.longest_list = max(self.longest_list, len(value))
+                self._admit_many(len(value), depth)
                 return [self.admit(item, depth + 1) for item in value]
-            case dict():
-                self.longest_list = max(self.longest_list, len(value))
-                return {self._admit_text(key): self.admit(item, depth + 1) for key, item in value.items()}
+
+    def _admit_many(self, count: int, depth: int) -> None:
+        if depth >= limits.MAX_DEPTH:
+            message = f"the values that it reads are nested more than {limits.MAX_DEPTH} deep"
+            raise Refused(message)
+        if count > self.longest_list:  # noqa: PLR1730 - a call for every value that is read
+            self.longest_list = count
 
     def _admit_text(self, value: str) -> str:
         size = len(value)
-        self.longest_text = max(self.longest_text, size)
+        if size > self.longest_text:  # noqa: PLR1730
+            self.longest_text = size
         self._text -= size
         if self._text < 0:
             raise Refused("the texts that it reads are too long")

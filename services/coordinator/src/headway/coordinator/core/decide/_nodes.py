@@ -26,7 +26,6 @@ from headway.coordinator.core.plan import (
     Node,
     NodeType,
     Template,
-    TimeOuts,
     VariablePath,
 )
 from headway.coordinator.core.templates import TooMuch, evaluate_condition, render, whole_reference
@@ -73,21 +72,11 @@ def begin(walk: Walk, path: str, *, keep_input: bool) -> None:
 
 def dispatch(walk: Walk, path: str, via: str | None) -> None:
     """Put an attempt on its queue; of a paused run, when it is resumed."""
-    attempt, timeouts, held = walk.row(path).attempt, walk.graph.node(path).timeouts, walk.run.is_paused
+    attempt, timers, held = walk.row(path).attempt, walk.graph.spot(path).attempt_timers, walk.run.is_paused
     walk.emit(do.DispatchTask(path=path, attempt=attempt, via=via, held=held))
-    for kind, limit_ms in () if held else attempt_timers(timeouts):
+    for kind, limit_ms in () if held else timers:
         due_at = walk.at + timedelta(milliseconds=limit_ms)
         walk.emit(do.ScheduleTimer(path=path, kind=kind, attempt=attempt, due_at=due_at))
-
-
-def attempt_timers(timeouts: TimeOuts) -> list[tuple[str, int]]:
-    """The timers that are set with each attempt: kind and milliseconds."""
-    given = (
-        ("queue_timeout", timeouts.queue_ms),
-        ("heartbeat_timeout", timeouts.heartbeat_ms),
-        ("stall_timeout", timeouts.stall_ms),
-    )
-    return [(kind, limit_ms) for kind, limit_ms in given if limit_ms is not None]
 
 
 def _dispatch(walk: Walk, path: str, node: Node, *, keep_input: bool) -> None:

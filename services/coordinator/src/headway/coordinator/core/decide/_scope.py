@@ -126,22 +126,24 @@ class Scope:
 
     def _node(self, path: VariablePath) -> Json | orjson.Fragment:
         spot = self._spot(path)
+        what = path[2] if len(path) > 2 else None  # noqa: PLR2004 - nodes.name.output
+        if what == "output":
+            key = self._output_key(spot, path)
+            if spot.node.type is NodeType.MAP:
+                where = spot.beside(spot.name)
+                return self._inside((where, "results"), self._results(where, path), path, 3)
+            document: Document = NULL if key is None else self._walk.draft.payload(key)
+            return self._inside(key, document, path, 3)
         where = spot.beside(spot.name)
-        if path[2:3] == ("state",):
+        if what == "state":
             row = self._walk.draft.task(where)
             return str(row.state) if row is not None else NOT_REACHED
-        if path[2:3] == ("counts",) and spot.node.type in LOOP_NODES:
+        if what == "counts" and spot.node.type in LOOP_NODES:
             loop = self._walk.draft.loop(where)
             if loop is None:
                 raise UnknownValue(path)
             return descend(counts_of(loop), path, 3)
-        if path[2:3] != ("output",):
-            raise UnknownValue(path)
-        key = self._output_key(spot, path)
-        if spot.node.type is NodeType.MAP:
-            return self._inside((where, "results"), self._results(where, path), path, 3)
-        document: Document = NULL if key is None else self._walk.draft.payload(key)
-        return self._inside(key, document, path, 3)
+        raise UnknownValue(path)
 
     def _output_key(self, spot: Spot, path: VariablePath) -> PayloadKey | None:
         row = self._walk.draft.task(f"{spot.scope}.{spot.name}" if spot.scope else spot.name)

@@ -371,8 +371,9 @@ class Walk:
 
     def cancel_timers(self, path: str, *, only_attempt: bool = False) -> None:
         """Delete what could still fire for a task; `only_attempt`: for the attempt that is left behind."""
-        node, attempt = self.graph.node(path), self.row(path).attempt
-        for kind, _ in _nodes.attempt_timers(node.timeouts):
+        spot, attempt = self.graph.spot(path), self.row(path).attempt
+        node = spot.node
+        for kind, _ in spot.attempt_timers:
             self.emit(do.CancelTimer(path=path, kind=kind, attempt=attempt))
         if node.type in WORKER_NODES:
             if node.timeouts.total_ms is not None and not only_attempt:
