@@ -46,6 +46,24 @@ async def test_a_cancel_by_filter_goes_through_all_pages_and_tells_what_became_o
     assert (second.page_token, second.request_id) == ("t", first.request_id)
 
 
+async def test_a_pause_a_resume_and_a_skip_by_filter_carry_what_those_of_one_run_carry(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Bulk", PAGES[1], PAGES[1], PAGES[1])
+    which = ("--workflow", "w", "--label", "customer=42", "--yes")
+
+    paused = await headway("pause", *which, "--reason", "outage", "--pause-clock")
+    resumed = await headway("resume", *which)
+    skipped = await headway("skip", "charge", *which, "--output", '{"ok": true}', "--reason", "by hand")
+
+    assert [each.code for each in (paused, resumed, skipped)] == [1, 1, 1]
+    pause, resume, skip = coordinator.requests["runs.Bulk"]
+    assert (pause.pause.reason, pause.pause.pause_clock) == ("outage", True)
+    assert resume.WhichOneof("operation") == "resume"
+    assert (skip.skip.node, skip.skip.output, skip.skip.reason) == ("charge", b'{"ok":true}', "by hand")
+    assert all(dict(each.filter.labels) == {"customer": "42"} for each in (pause, resume, skip))
+
+
 async def test_a_retry_by_filter_goes_on_under_the_request_id_given(
     headway: CommandLine, coordinator: ScriptedCoordinator
 ) -> None:
@@ -88,7 +106,17 @@ async def test_a_dry_run_asks_for_nothing_and_does_nothing(
 
 
 @pytest.mark.parametrize(
-    "arguments", [("cancel",), ("cancel", "r1", "--workflow", "w"), ("delete",), ("retry", "--yes")]
+    "arguments",
+    [
+        ("cancel",),
+        ("cancel", "r1", "--workflow", "w"),
+        ("delete",),
+        ("retry", "--yes"),
+        ("pause",),
+        ("resume", "r1", "--workflow", "w"),
+        ("skip", "charge"),
+        ("skip", "r1", "charge", "--workflow", "w"),
+    ],
 )
 async def test_one_run_or_a_filter_is_named_and_not_both(
     arguments: tuple[str, ...], headway: CommandLine, coordinator: ScriptedCoordinator
@@ -122,7 +150,9 @@ async def test_a_signal_goes_to_the_run_of_a_key_or_starts_it(
     by_key = await headway(
         "signal", "--key", "K", "--workflow", "w", "approval", "--payload", "1", "--id", "e1", "--ttl", "5s"
     )
-    started = await headway("signal", "--key", "K", "--workflow", "w", "--start", "--input", "[1]", "approval")
+    started = await headway(
+        "signal", "--key", "K", "--workflow", "w", "--start", "--input", "[1]", "approval", "--id", "e2", "--ttl", "6s"
+    )
 
     assert by_key.out == "run r1 has received approval (event 4)\n"
     assert started.out == "run r2 was started and has received approval (event 2)\n"
@@ -130,6 +160,7 @@ async def test_a_signal_goes_to_the_run_of_a_key_or_starts_it(
     assert (signal.key, signal.workflow, signal.name, signal.payload) == ("K", "w", "approval", b"1")
     assert (signal.id, signal.ttl.seconds) == ("e1", 5)
     assert (start.start.key, start.start.workflow, start.start.input, start.name) == ("K", "w", b"[1]", "approval")
+    assert (start.id, start.ttl.seconds) == ("e2", 6)
 
 
 @pytest.mark.parametrize(
@@ -138,8 +169,6 @@ async def test_a_signal_goes_to_the_run_of_a_key_or_starts_it(
         ("approval",),
         ("r1", "approval", "--key", "k"),
         ("--start", "r1", "approval"),
-        ("--start", "--key", "k", "--workflow", "w", "--ttl", "5s", "approval"),
-        ("--start", "--key", "k", "--workflow", "w", "--id", "e", "approval"),
     ],
 )
 async def test_a_signal_names_one_run(

@@ -111,6 +111,24 @@ async def test_two_that_do_the_same_at_the_same_time_do_it_once(world: World) ->
     assert [(await world.first.get(run_id)).run.epoch for run_id in ids] == [2] * 8
 
 
+async def test_runs_are_paused_helped_over_a_node_and_resumed_each_judged_by_itself(world: World) -> None:
+    await world.first.deploy(ONE)
+    failed, first, second = [await world.first.start("one") for _ in range(3)]
+    await end(world, failed, fail=True)
+    await bulk(world, {"pause": runs_pb2.BulkPause(reason="held")}, filter={"run_id_prefix": first})
+    node = (await world.first.get(first)).tasks[0].path
+    skip = {"skip": runs_pb2.BulkSkip(node=node, output=b'{"by": "hand"}', reason="known")}
+
+    skipped = await bulk(world, skip)
+    paused = await bulk(world, {"pause": runs_pb2.BulkPause(reason="all")})
+    resumed = await bulk(world, {"resume": runs_pb2.BulkResume()})
+
+    assert skipped == [(second, "RUN_NOT_HELD"), (first, ""), (failed, "")]
+    assert await states(world, [failed, first]) == ["SUCCEEDED", "SUCCEEDED"]
+    assert paused == resumed == [(second, "")]
+    assert [event.type for event in await world.first.history(second)][-2:] == ["RunPaused", "RunResumed"]
+
+
 async def test_a_bulk_delete_removes_finished_runs(world: World) -> None:
     await world.first.deploy(ONE)
     ids = [await world.first.start("one") for _ in range(3)]
@@ -128,6 +146,7 @@ async def test_a_bulk_delete_removes_finished_runs(world: World) -> None:
         ({"filter": {}}, "filter"),
         ({"operation": {}}, "operation"),
         ({"size": 201}, "page_size"),
+        ({"operation": {"skip": runs_pb2.BulkSkip()}}, "skip.node"),
         ({"filter": {"failure_class": "x"}}, "filter.failure_class"),
     ],
 )

@@ -112,6 +112,42 @@ class BulkCalls:
         """Remove finished runs with all that is stored of them."""
         return self._bulk(wanted, dry_run=dry_run, request_id=request_id, delete=runs_pb2.BulkDelete())
 
+    def pause_all(
+        self,
+        wanted: RunFilter,
+        reason: str = "",
+        *,
+        pause_clock: bool = False,
+        dry_run: bool = False,
+        request_id: str | None = None,
+    ) -> AsyncIterator[BulkResult]:
+        """Hold runs; without states in the filter, all open ones. Arguments as `pause`."""
+        operation = runs_pb2.BulkPause(reason=reason, pause_clock=pause_clock)
+        return self._bulk(wanted, dry_run=dry_run, request_id=request_id, pause=operation)
+
+    def resume_all(
+        self, wanted: RunFilter, *, dry_run: bool = False, request_id: str | None = None
+    ) -> AsyncIterator[BulkResult]:
+        """End pauses; without states in the filter, of all open runs. Those that are not paused stay as they are."""
+        return self._bulk(wanted, dry_run=dry_run, request_id=request_id, resume=runs_pb2.BulkResume())
+
+    def skip_all(
+        self,
+        wanted: RunFilter,
+        node: str,
+        output: JsonInput = None,
+        *,
+        reason: str = "",
+        dry_run: bool = False,
+        request_id: str | None = None,
+    ) -> AsyncIterator[BulkResult]:
+        """Give a node its output by hand in runs; without states in the filter, in open and failed ones.
+
+        Arguments as `skip`. A run that is neither paused nor failed is refused with RunNotHeld.
+        """
+        operation = runs_pb2.BulkSkip(node=node, output=_translate.to_json(output), reason=reason)
+        return self._bulk(wanted, dry_run=dry_run, request_id=request_id, skip=operation)
+
     async def _bulk(
         self, wanted: RunFilter, *, dry_run: bool, request_id: str | None, **operation: Any
     ) -> AsyncIterator[BulkResult]:
@@ -188,6 +224,8 @@ class BulkCalls:
         *,
         input: JsonInput = None,  # noqa: A002 - the word that the YAML, the protocol and the command line use
         labels: Mapping[str, str] | None = None,
+        id: str = "",  # noqa: A002  the word of the contract
+        ttl: timedelta | None = None,
         request_id: str | None = None,
     ) -> Signalled:
         """Send an outside event to the run of a key, which is started for it when there is none.
@@ -199,6 +237,8 @@ class BulkCalls:
             payload: A JSON value.
             input: For the start; None means {}.
             labels: For the start.
+            id: As in `signal`.
+            ttl: As in `signal`.
             request_id: UUID; None: a new one.
 
         Raises:
@@ -214,7 +254,9 @@ class BulkCalls:
             request_id=request_id or new_request_id(),
             traceparent=current_traceparent(),
         )
-        request = runs_pb2.SignalWithStartRequest(start=start, name=name, payload=_translate.to_json(payload))
+        request = runs_pb2.SignalWithStartRequest(
+            start=start, name=name, payload=_translate.to_json(payload), id=id, ttl=ttl
+        )
         response = await self._connection.call(self._runs.SignalWithStart, request)
         return Signalled(run_id=response.run.run_id, seq=response.seq, existed=response.run.existed)
 

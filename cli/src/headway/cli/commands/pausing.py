@@ -1,4 +1,4 @@
-"""Commands that hold a run, help it over a node, and let it go on."""
+"""Commands that hold runs, help them over a node, and let them go on."""
 
 import argparse
 from dataclasses import dataclass
@@ -6,29 +6,30 @@ from typing import ClassVar
 
 from headway.cli.arguments import json_value
 from headway.cli.command import Command, Exit, Session
-from headway.cli.commands.runs import add_run
+from headway.cli.commands.many import Meant, add_many, do_to_many, is_of_many
 from headway.client import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pause(Command):
-    """Let nothing new be dispatched in a run until it is resumed. What runs may end, and is recorded.
+class Pause(Meant, Command):
+    """Let nothing new be dispatched in a run, or in all open runs that filters mean, until it is resumed.
 
-    The end of a wait and a next try that become due meanwhile happen once, when the run is resumed. Time-outs run on
-    unless `--pause-clock` is given.
+    What runs may end, and is recorded. The end of a wait and a next try that become due meanwhile happen once, when the
+    run is resumed. Time-outs run on unless `--pause-clock` is given.
     """
 
     name: ClassVar = ("pause",)
-    help: ClassVar = "hold a run"
+    help: ClassVar = "hold runs"
 
-    run_id: str
+    run_id: str | None
     reason: str
     pause_clock: bool
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add why, and whether time goes on."""
-        add_run(parser)
+        parser.add_argument("run_id", metavar="RUN", nargs="?", help="its id, or the digits that it begins with")
+        add_many(parser)
         parser.add_argument("--reason", default="", help="why; shown while it is paused")
         parser.add_argument(
             "--pause-clock", action="store_true", help="let its deadline and the time-outs of its nodes stand still"
@@ -36,8 +37,17 @@ class Pause(Command):
 
     async def run(self, session: Session) -> Exit:
         """Ask."""
+        if is_of_many(self.run_id, self):
+            return await do_to_many(
+                session,
+                self,
+                "pause",
+                lambda client, wanted, dry, request_id: client.pause_all(
+                    wanted, self.reason, pause_clock=self.pause_clock, dry_run=dry, request_id=request_id
+                ),
+            )
         async with session.client() as client:
-            changed = await client.pause(self.run_id, self.reason, pause_clock=self.pause_clock)
+            changed = await client.pause(self.run_id or "", self.reason, pause_clock=self.pause_clock)
         if not session.output.for_people:
             session.output.document({"run_id": self.run_id, "was_paused": not changed})
         elif changed:
@@ -49,23 +59,31 @@ class Pause(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resume(Command):
-    """Let a paused run go on."""
+class Resume(Meant, Command):
+    """Let a paused run go on, or all that filters mean; runs that are not paused stay as they are."""
 
     name: ClassVar = ("resume",)
-    help: ClassVar = "let a paused run go on"
+    help: ClassVar = "let paused runs go on"
 
-    run_id: str
+    run_id: str | None
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add the run."""
-        add_run(parser)
+        parser.add_argument("run_id", metavar="RUN", nargs="?", help="its id, or the digits that it begins with")
+        add_many(parser)
 
     async def run(self, session: Session) -> Exit:
         """Ask."""
+        if is_of_many(self.run_id, self):
+            return await do_to_many(
+                session,
+                self,
+                "resume",
+                lambda client, wanted, dry, request_id: client.resume_all(wanted, dry_run=dry, request_id=request_id),
+            )
         async with session.client() as client:
-            changed = await client.resume(self.run_id)
+            changed = await client.resume(self.run_id or "")
         if not session.output.for_people:
             session.output.document({"run_id": self.run_id, "was_resumed": not changed})
         else:
@@ -74,8 +92,10 @@ class Resume(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skip(Command):
-    """Give a node of a paused or failed run its output by hand; what follows goes on as after a success.
+class Skip(Meant, Command):
+    """Give a node of a paused or failed run, or of all that filters mean, its output by hand.
+
+    What follows goes on as after a success.
 
     In a paused run: a node that waits for a worker, a time, a signal or its next try. In a failed run: a node that
     failed or was stopped; that reopens the run, and what was stopped starts again.
@@ -84,7 +104,7 @@ class Skip(Command):
     name: ClassVar = ("skip",)
     help: ClassVar = "give a node its output by hand"
 
-    run_id: str
+    run_id: str | None
     node: str
     output: Json
     reason: str
@@ -92,7 +112,8 @@ class Skip(Command):
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add the node and what it gives out."""
-        add_run(parser)
+        parser.add_argument("run_id", metavar="RUN", nargs="?", help="its id, or the digits that it begins with")
+        add_many(parser)
         parser.add_argument("node", metavar="NODE", help="its path")
         parser.add_argument(
             "--output", type=json_value, metavar="JSON|@FILE|@-", help="JSON, a file, or standard input; else null"
@@ -101,8 +122,17 @@ class Skip(Command):
 
     async def run(self, session: Session) -> Exit:
         """Ask."""
+        if is_of_many(self.run_id, self):
+            return await do_to_many(
+                session,
+                self,
+                "skip",
+                lambda client, wanted, dry, request_id: client.skip_all(
+                    wanted, self.node, self.output, reason=self.reason, dry_run=dry, request_id=request_id
+                ),
+            )
         async with session.client() as client:
-            reopened = await client.skip(self.run_id, self.node, self.output, reason=self.reason)
+            reopened = await client.skip(self.run_id or "", self.node, self.output, reason=self.reason)
         if not session.output.for_people:
             session.output.document({"run_id": self.run_id, "node": self.node, "reopened": reopened})
             return Exit.SUCCESS

@@ -70,11 +70,15 @@ class Signal(Command):
             raise Mistake("name the run by its id or by --key: one of the two")
         if self.start and (self.key is None or self.workflow is None):
             raise Mistake("--start needs --key and --workflow: they say which run is started")
-        if self.start and (self.id or self.ttl is not None):
-            raise Mistake("--id and --ttl do not go with --start")
         if self.start and self.key is not None and self.workflow is not None:
             return await client.signal_with_start(
-                self.workflow, self.key, self.signal_name, self.payload, input=self.input
+                self.workflow,
+                self.key,
+                self.signal_name,
+                self.payload,
+                input=self.input,
+                id=self.id,
+                ttl=self.ttl,
             )
         if self.key is not None:
             return await client.signal_key(

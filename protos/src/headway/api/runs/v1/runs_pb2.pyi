@@ -585,14 +585,18 @@ class SignalResponse(_message.Message):
     def __init__(self, seq: _Optional[int] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class SignalWithStartRequest(_message.Message):
-    __slots__ = ("start", "name", "payload")
+    __slots__ = ("start", "name", "payload", "id", "ttl")
     START_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TTL_FIELD_NUMBER: _ClassVar[int]
     start: StartRequest
     name: str
     payload: bytes
-    def __init__(self, start: _Optional[_Union[StartRequest, _Mapping]] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ...) -> None: ...
+    id: str
+    ttl: _duration_pb2.Duration
+    def __init__(self, start: _Optional[_Union[StartRequest, _Mapping]] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., id: _Optional[str] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class SignalWithStartResponse(_message.Message):
     __slots__ = ("run", "seq")
@@ -617,12 +621,15 @@ class DeleteResponse(_message.Message):
     def __init__(self, deleted: _Optional[bool] = ...) -> None: ...
 
 class BulkRequest(_message.Message):
-    __slots__ = ("namespace", "filter", "cancel", "retry", "delete", "dry_run", "page_size", "page_token", "request_id")
+    __slots__ = ("namespace", "filter", "cancel", "retry", "delete", "pause", "resume", "skip", "dry_run", "page_size", "page_token", "request_id")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     CANCEL_FIELD_NUMBER: _ClassVar[int]
     RETRY_FIELD_NUMBER: _ClassVar[int]
     DELETE_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
+    SKIP_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
@@ -632,11 +639,14 @@ class BulkRequest(_message.Message):
     cancel: BulkCancel
     retry: BulkRetry
     delete: BulkDelete
+    pause: BulkPause
+    resume: BulkResume
+    skip: BulkSkip
     dry_run: bool
     page_size: int
     page_token: str
     request_id: str
-    def __init__(self, namespace: _Optional[str] = ..., filter: _Optional[_Union[RunFilter, _Mapping]] = ..., cancel: _Optional[_Union[BulkCancel, _Mapping]] = ..., retry: _Optional[_Union[BulkRetry, _Mapping]] = ..., delete: _Optional[_Union[BulkDelete, _Mapping]] = ..., dry_run: _Optional[bool] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., filter: _Optional[_Union[RunFilter, _Mapping]] = ..., cancel: _Optional[_Union[BulkCancel, _Mapping]] = ..., retry: _Optional[_Union[BulkRetry, _Mapping]] = ..., delete: _Optional[_Union[BulkDelete, _Mapping]] = ..., pause: _Optional[_Union[BulkPause, _Mapping]] = ..., resume: _Optional[_Union[BulkResume, _Mapping]] = ..., skip: _Optional[_Union[BulkSkip, _Mapping]] = ..., dry_run: _Optional[bool] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class BulkCancel(_message.Message):
     __slots__ = ("reason", "grace", "no_compensation")
@@ -659,6 +669,28 @@ class BulkRetry(_message.Message):
 class BulkDelete(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class BulkPause(_message.Message):
+    __slots__ = ("reason", "pause_clock")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_CLOCK_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    pause_clock: bool
+    def __init__(self, reason: _Optional[str] = ..., pause_clock: _Optional[bool] = ...) -> None: ...
+
+class BulkResume(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class BulkSkip(_message.Message):
+    __slots__ = ("node", "output", "reason")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    output: bytes
+    reason: str
+    def __init__(self, node: _Optional[str] = ..., output: _Optional[bytes] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class BulkResponse(_message.Message):
     __slots__ = ("results", "next_page_token")

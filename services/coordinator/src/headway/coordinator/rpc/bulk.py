@@ -1,20 +1,30 @@
 """One thing done to many runs: a table from operations to what they do to a page."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid5
 
 from headway.api.runs.v1 import runs_pb2 as pb
+from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.machines import FINAL_RUN_STATES, RunState
+from headway.coordinator.core.payloads import accept
 from headway.coordinator.core.refusals import InvalidArgument, Overloaded
 from headway.coordinator.engine.deleting import Deletions
 from headway.coordinator.engine.engine import Engine
+from headway.coordinator.engine.steering import Pause, Resume, Skip
 from headway.coordinator.engine.submissions import Cancel, Retry, Submission
 from headway.coordinator.ids import run_id_text
 from headway.coordinator.rpc.filters import page_token, read_page_token, run_filter
 from headway.coordinator.rpc.refusing import item_refusal
-from headway.coordinator.rpc.requests import grace_of, namespace_of, page_size, reason_text, request_id_of
+from headway.coordinator.rpc.requests import (
+    grace_of,
+    namespace_of,
+    page_size,
+    reason_text,
+    request_id_of,
+    short_text,
+)
 from headway.coordinator.store.errors import StoreUnavailable
 from headway.coordinator.store.listing import RunFilter, find_runs
 
@@ -43,10 +53,12 @@ class Operation:
     Attributes:
         states: in which it can be done at all; where a filter names none, these are meant.
         apply: does it, and gives an answer or an exception for each run of the page.
+        check: refuses what is wrong whatever the run, even where none is meant. Raises Refusal.
     """
 
     states: frozenset[RunState]
     apply: Callable[[Page], Awaitable[Sequence[object]]]
+    check: Callable[[pb.BulkRequest], object] = field(default=lambda _: None)
 
 
 async def _cancel(page: Page) -> Sequence[object]:
@@ -82,10 +94,51 @@ async def _delete(page: Page) -> Sequence[object]:
     return await page.deletions.delete([run_id for run_id, _ in page.runs], page.namespace)
 
 
+async def _pause(page: Page) -> Sequence[object]:
+    given = page.request.pause
+    return await page.submit(
+        lambda run_id, request_id: Pause(
+            run_id=run_id,
+            namespace=page.namespace,
+            request_id=request_id,
+            reason=reason_text(given.reason),
+            stop_clock=given.pause_clock,
+        )
+    )
+
+
+async def _resume(page: Page) -> Sequence[object]:
+    return await page.submit(
+        lambda run_id, request_id: Resume(run_id=run_id, namespace=page.namespace, request_id=request_id)
+    )
+
+
+async def _skip(page: Page) -> Sequence[object]:
+    node, output = _given_to_skip(page.request)
+    return await page.submit(
+        lambda run_id, request_id: Skip(
+            run_id=run_id,
+            namespace=page.namespace,
+            request_id=request_id,
+            path=node,
+            reason=reason_text(page.request.skip.reason),
+            output=output,
+        )
+    )
+
+
+def _given_to_skip(request: pb.BulkRequest) -> tuple[str, Document]:
+    return short_text(request.skip.node, "skip.node"), accept(request.skip.output, "output", empty=NULL)
+
+
+_OPEN = frozenset({RunState.PENDING, RunState.RUNNING})
 OPERATIONS: Mapping[str, Operation] = {
-    "cancel": Operation(frozenset({RunState.PENDING, RunState.RUNNING}), _cancel),
+    "cancel": Operation(_OPEN, _cancel, lambda request: grace_of(request.cancel)),
     "retry": Operation(frozenset({RunState.FAILED, RunState.CANCELLED}), _retry),
     "delete": Operation(FINAL_RUN_STATES, _delete),
+    "pause": Operation(_OPEN, _pause),
+    "resume": Operation(_OPEN, _resume),
+    "skip": Operation(_OPEN | {RunState.FAILED}, _skip, _given_to_skip),
 }
 
 
@@ -100,7 +153,7 @@ async def bulk(engine: Engine, deletions: Deletions, request: pb.BulkRequest) ->
     wanted = run_filter(request.filter, namespace)
     if wanted == RunFilter(namespace=namespace):
         raise InvalidArgument(field="filter", problem="it would mean every run: name at least one thing")
-    grace_of(request.cancel)  # a wrong one is refused even where no run is meant
+    operation.check(request)
     if not wanted.states:
         wanted = replace(wanted, states=operation.states)
     found = await find_runs(engine.pool, wanted, read_page_token(request.page_token, wanted), size)

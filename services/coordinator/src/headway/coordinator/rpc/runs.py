@@ -187,9 +187,18 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         """Buffer an outside event in the run of a key, which is started if need be."""
         name, payload = _signal(request)
         ask = _start_ask(request.start)
+        event_id = optional_text(request.id, "id")
+        ttl_ms = duration_ms(request.ttl, "ttl") if request.HasField("ttl") else None
         run = await self._keys.run_or_start(ask)
         answer = await self._one(
-            Signal(run_id=run.run_id, namespace=ask.namespace, request_id=ask.request_id, name=name, payload=payload)
+            Signal(
+                run_id=run.run_id,
+                namespace=ask.namespace,
+                request_id=signal_request_id(run.run_id, name, event_id) if event_id else ask.request_id,
+                name=name,
+                payload=payload,
+                ttl_ms=ttl_ms,
+            )
         )
         return pb.SignalWithStartResponse(run=messages.start_response(run), seq=answer["seq"])
 
