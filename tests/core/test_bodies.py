@@ -73,12 +73,12 @@ def test_of_items_that_wait_for_one_name_the_one_that_waited_longest_takes_it() 
 
 
 def test_waits_in_items_end_with_a_cancel_also_where_the_grace_is_over_before_all_were_told() -> None:
-    world = begin(ANY, list(range(250)))
-    assert len(world.db.scopes) == 100
-    for visitor in range(3):
-        world.signal("visitor", visitor)
+    world = begin(ANY.replace("over:", "max_concurrency: 250\n        over:"), list(range(250)))
+    while len(world.db.scopes) < 250:
+        world.fire(world.next_timer())
 
     world.cancel(grace_ms=0)
+    world.fire(("", "cancel_grace", 0))
     while not world.run.is_final:
         world.fire(world.next_timer())
 
