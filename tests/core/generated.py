@@ -50,7 +50,6 @@ _TYPES = (
     NodeType.REPEAT,
 )
 _LOOPS = (NodeType.MAP, NodeType.REPEAT)
-_NOT_IN_BODIES = (NodeType.SET, NodeType.WAIT_FOR_EVENT, NodeType.FINISH)
 MOST_NESTING, MOST_IN_A_BODY = 3, 3
 
 
@@ -113,15 +112,15 @@ def workflow(choices: Choices, *, simple: bool = False, most_nodes: int = MOST_N
 
 
 def _graph(
-    choices: Choices, most_nodes: int, depth: int, *, simple: bool, loops: int = 0
+    choices: Choices, most_nodes: int, depth: int, *, simple: bool, loops: int = 0, in_map: bool = False
 ) -> tuple[list[Node], list[Edge]]:
     """Nodes and edges of the workflow itself, or of a body that lies so many deep."""
     types = [choices.of(_TYPES) for _ in range(choices.whole(1, most_nodes))]
     types[:loops] = [choices.of(_LOOPS) for _ in types[:loops]]
     if simple:
         types = [NodeType.CALL if each in (NodeType.FINISH, NodeType.WAIT_FOR_EVENT) else each for each in types]
-    if depth:
-        types = [NodeType.CALL if each in _NOT_IN_BODIES else each for each in types]
+    if in_map:
+        types = [NodeType.CALL if each is NodeType.SET else each for each in types]
     if depth == MOST_NESTING:
         types = [NodeType.CALL if each in _LOOPS else each for each in types]
     names = [f"{chr(97 + place)}{depth or ''}_{each.value}" for place, each in enumerate(types)]
@@ -130,14 +129,17 @@ def _graph(
     for name, type_ in zip(names, types, strict=True):
         incoming = [each.source for each in edges if each.target == name]
         if type_ in _LOOPS:
-            nodes.append(_loop(choices, name, type_, incoming, depth, simple=simple))
+            nodes.append(_loop(choices, name, type_, incoming, depth, simple=simple, in_map=in_map))
         else:
             nodes.append(_node(choices, name, type_, incoming, depth, simple=simple))
     return _number_cases(choices, nodes, edges)
 
 
-def _loop(choices: Choices, name: str, type_: NodeType, incoming: list[str], depth: int, *, simple: bool) -> Node:
-    inner, edges = _graph(choices, MOST_IN_A_BODY, depth + 1, simple=simple)
+def _loop(
+    choices: Choices, name: str, type_: NodeType, incoming: list[str], depth: int, *, simple: bool, in_map: bool
+) -> Node:
+    in_map = in_map or type_ is NodeType.MAP
+    inner, edges = _graph(choices, MOST_IN_A_BODY, depth + 1, simple=simple, in_map=in_map)
     outputs: list[Template | None] = [None, None, reference(f"nodes.{inner[0].id}.output"), computed("index + 1")]
     node = Node(
         id=name,
@@ -217,7 +219,9 @@ def _node(choices: Choices, name: str, type_: NodeType, incoming: list[str], dep
             return replace(node, wait_ms=500)
         case NodeType.WAIT_FOR_EVENT:
             total = choices.of((None, 800))
-            return replace(node, event=choices.of(SIGNALS), timeouts=TimeOuts(total_ms=total))
+            named = replace(node, event=choices.of(SIGNALS), timeouts=TimeOuts(total_ms=total))
+            spelt = choices.of((None, None, "index == 0 ? 'approval' : 'paid'")) if depth else None
+            return named if spelt is None else replace(named, event="", event_name=computed(spelt))
         case _:
             return node
 

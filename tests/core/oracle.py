@@ -223,7 +223,7 @@ def check_the_outcome(world: World) -> None:
     task failed and was neither handled, tolerated nor optional; else succeeded, if any task succeeded."""
     run, rows = world.run, [row for path, row in world.db.tasks.items() if not scope_of(path)]
     if run.finish_path is not None:
-        expected = world.graph.plan.nodes[run.finish_path].outcome
+        expected = world.graph.node(run.finish_path).outcome
     elif run.cancelling:
         expected = "cancelled"
     elif run.expired or any(row.disposition == "unhandled" for row in rows):

@@ -616,7 +616,7 @@ class World:
 
     def _drop(self, scope: str, gone: set[str]) -> None:
         db = self.db
-        del db.scopes[scope]
+        db.scopes.pop(scope, None)  # none: it was begun in the same decision
         db.tasks = {path: row for path, row in db.tasks.items() if path not in gone}
         db.tokens = {path: row for path, row in db.tokens.items() if path not in gone}
         db.payloads = {key: data for key, data in db.payloads.items() if key[0] not in gone}

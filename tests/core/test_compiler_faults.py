@@ -437,8 +437,14 @@ TABLE = [
     (
         "what cannot stand in a body",
         "workflow: w\nnodes:\n  m:\n    type: map\n    over: [1]\n    body:\n      nodes:\n"
-        "        s: {type: set, values: {x: 1}}\n        f: {type: finish}\n        e: {type: wait_for_event, event: x}\n",
-        [(8, 19, "not_in_a_body"), (9, 19, "not_in_a_body"), (10, 19, "not_in_a_body")],
+        "        s: {type: set, values: {x: 1}}\n",
+        [(8, 9, "not_in_a_body")],
+    ),
+    (
+        "counted signals in iterations that are not kept",
+        "workflow: w\nnodes:\n  r:\n    type: repeat\n    until: true\n    max_iterations: 2\n    keep_last: 1\n"
+        "    body: {type: wait_for_event, event: x, count: 2}\n",
+        [(7, 16, "contradiction")],
     ),
     (
         "a node in a body that another undoes",

@@ -163,3 +163,38 @@ async def test_a_cancel_of_many_open_items_goes_in_pages(world: World) -> None:
         await world.first.fire(await world.let_timers_come_due(run_id))
 
     assert await world.one("SELECT count(*) FROM tasks WHERE state = 'ready'") == 0
+
+
+PAPERS = """
+workflow: papers
+nodes:
+  papers:
+    type: map
+    over: "${input}"
+    body:
+      nodes:
+        paper: {type: wait_for_event, event: "paper-${item}"}
+        is_last: {type: switch, cases: [{when: nodes.paper.output == 'enough', to: enough}], default: none}
+        enough: {type: finish, output: "${item}"}
+      edges: [[paper, is_last]]
+  beside: {type: repeat, until: "false", max_iterations: 9, body: {type: wait_for_event, event: other}}
+"""
+
+
+async def test_items_wait_for_signals_of_their_own_which_why_names_and_one_of_them_ends_the_run(world: World) -> None:
+    await world.first.deploy(PAPERS)
+    run_id = await world.first.start("papers", ["a", "b", "c"])
+    asked = await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=run_id))
+    assert {each.path: each.signal for each in asked.reasons if each.signal} == {
+        **{f"papers[{index}].paper": f"paper-{name}" for index, name in enumerate("abc")},
+        "beside[0].step": "other",
+    }
+
+    await world.first.signal(run_id, "other", 1)
+    await world.first.signal(run_id, "paper-c", 3)
+    assert (await world.first.task(run_id, "papers")).items.succeeded == 1
+    await world.first.signal(run_id, "paper-b", "enough")
+
+    assert await world.first.state(run_id) == "SUCCEEDED"
+    assert await world.one("SELECT output_path FROM runs") == "papers[1].enough"
+    assert json.loads((await world.first.get(run_id)).run.output) == "b"

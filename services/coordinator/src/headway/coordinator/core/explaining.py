@@ -66,6 +66,7 @@ class Scene(Struct, frozen=True, kw_only=True):
         tokens: of nodes that wait for several edges, as far as `joins_behind` names them.
         readers: by queue, for the tasks that are READY.
         timers: due times of the run's own timers, by kind.
+        signals: of nodes that wait for a signal whose name an expression yielded, that name, by path.
     """
 
     graph: Graph
@@ -75,6 +76,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     tokens: Mapping[str, TokenRow] = {}
     readers: Mapping[str, Readers] = {}
     timers: Mapping[str, datetime] = {}
+    signals: Mapping[str, str] = {}
 
 
 def joins_behind(graph: Graph, paths: Iterable[str]) -> frozenset[str]:
@@ -214,15 +216,16 @@ def _waiting(scene: Scene, row: TaskRow) -> Reason:
     node = scene.graph.node(row.path)
     due = row.due_at
     if node.type is NodeType.WAIT_FOR_EVENT:
+        signal = node.event or scene.signals.get(row.path, "")
         ends = "for as long as it takes" if due is None else f"and fails {_when(due, scene.now)} if none comes"
         return Reason(
             path=row.path,
             kind=ReasonKind.SIGNAL,
-            message=f"It waits for signal {node.event!r}, {ends}.",
+            message=f"It waits for signal {signal!r}, {ends}.",
             since=row.ready_at,
             until=due,
             attempt=row.attempt,
-            signal=node.event,
+            signal=signal,
         )
     if node.body is not None:
         what = "items" if node.type is NodeType.MAP else "iterations"

@@ -46,17 +46,20 @@ class Graph:
         undone_by: by node, the node that undoes it, in the order in which they come to run.
         undoes: the other way round.
         waits: by signal name, the nodes that wait for it.
-        has_computed_waits: some node waits for a signal whose name an expression yields.
+        has_scattered_waits: some node waits for a signal whose name an expression yields, or does so in a body: which
+            ones do can only be seen by their rows.
+        sets: variables that are set in it, in its bodies, too.
+        sets_in: those that are set in its bodies, by their repeat.
         bodies: of the maps and repeats, by their node.
         outer: the graph that this is a body in; None: it is the workflow's own.
-        last: the only node that nothing follows; None: there are several.
+        last: the only node that nothing follows, but for those that end the run; None: there are several.
         tolerant: nodes whose failure, when no failure edge takes it, only counts once a join any or need can no longer
             fire: every way on from them ends in such a join.
     """
 
     __slots__ = (
-        "bodies", "gathers", "has_computed_waits", "incoming", "last", "outer", "outgoing", "plan", "slot", "spots",
-        "starts", "tolerant", "undoes", "undone_by", "waits",
+        "bodies", "gathers", "has_scattered_waits", "incoming", "last", "outer", "outgoing", "plan", "sets", "sets_in",
+        "slot", "spots", "starts", "tolerant", "undoes", "undone_by", "waits",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, outer: "Graph | None" = None) -> None:
@@ -80,7 +83,6 @@ class Graph:
             if node.type is NodeType.WAIT_FOR_EVENT and node.event:
                 waits.setdefault(node.event, []).append(node.id)
         self.waits: Mapping[str, tuple[str, ...]] = {name: tuple(ids) for name, ids in waits.items()}
-        self.has_computed_waits = any(node.event_name is not None for node in plan.nodes.values())
         self.tolerant = self._find_tolerant()
         self.undone_by: Mapping[str, str] = (
             {path: undone_by[path] for path in self._in_order() if path in undone_by} if undone_by else {}
@@ -89,7 +91,14 @@ class Graph:
         self.bodies: Mapping[str, Graph] = {
             node.id: Graph(node.body, self) for node in plan.nodes.values() if node.body is not None
         }
-        ends = [node for node in plan.nodes if not self.outgoing[node]]
+        self.has_scattered_waits = any(node.event_name is not None for node in plan.nodes.values()) or any(
+            body.waits or body.has_scattered_waits for body in self.bodies.values()
+        )
+        inner = {name: body.sets for name, body in self.bodies.items() if body.sets}
+        self.sets_in: Mapping[str, frozenset[str]] = inner
+        self.sets = frozenset(name for node in plan.nodes.values() for name in node.values).union(*inner.values())
+        going_on = [name for name, node in plan.nodes.items() if node.type is not NodeType.FINISH]
+        ends = [name for name in going_on if not self.outgoing[name]]
         self.last = ends[0] if len(ends) == 1 else None
 
     def node(self, path: str) -> Node:

@@ -49,6 +49,11 @@ def scopes_around(scope: str) -> list[str]:
     return around
 
 
+def order_of(path: str) -> list[tuple[str, int]]:
+    """By what tasks are put in the order of their items."""
+    return [loop_of(step) if step.endswith("]") else (step, -1) for step in path.split(".")]
+
+
 def chunk_key(loop: str, attempt: int, index: int) -> PayloadKey:
     """Where an item of a map's list is stored: at the first index of its chunk."""
     return scope_at(loop, index - index % CHUNK), attempt, "items"

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 from uuid import UUID
 
+import orjson
+
 from headway.coordinator.core.explaining import Readers, Scene, joins_behind
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
@@ -49,6 +51,7 @@ async def read_scene(pool: Pool, run_id: UUID, namespace: str, graph_of: GraphOf
                 tasks=tasks,
                 tokens=await _tokens(connection, bucket, run_id, joins_behind(graph, [row.path for row in tasks])),
                 readers=await _readers(connection, namespace, tasks),
+                signals=await _signals(connection, bucket, run_id, graph, tasks),
                 timers={record["kind"]: record["due_at"] for record in timers},
             )
 
@@ -60,6 +63,19 @@ async def _named(connection: Connection, bucket: int, run_id: UUID, run: RunRow)
         return ()
     found = await read_steps(connection, bucket, {run_id: [str(path) for path in paths]})
     return tuple(found.runs[run_id][1])
+
+
+async def _signals(
+    connection: Connection, bucket: int, run_id: UUID, graph: Graph, tasks: tuple[TaskRow, ...]
+) -> Mapping[str, str]:
+    """The names, kept as inputs, of the signals that nodes wait for whose name an expression yielded."""
+    waits = [row for row in tasks if row.input is not None and graph.node(row.path).event_name is not None]
+    keys = [row.input for row in waits if row.input is not None]
+    if not keys:
+        return {}
+    paths, attempts, roles = (list(column) for column in zip(*keys, strict=True))
+    records = await connection.fetch(SQL["get_payloads"], bucket, [run_id] * len(keys), paths, attempts, roles)
+    return {record["path"]: str(orjson.loads(record["data"])) for record in records}
 
 
 async def _tokens(connection: Connection, bucket: int, run_id: UUID, paths: frozenset[str]) -> Mapping[str, TokenRow]:

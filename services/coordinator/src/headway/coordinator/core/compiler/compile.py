@@ -10,7 +10,14 @@ from headway.coordinator.core.compiler.edges import EdgeDraft, add_case_edges, r
 from headway.coordinator.core.compiler.faults import Code, Fault, Faults, nearest
 from headway.coordinator.core.compiler.fields import Defaults, Entries, Reading, check_name
 from headway.coordinator.core.compiler.graph import Shape
-from headway.coordinator.core.compiler.nodes import BodyDraft, NodeDraft, read_nodes, read_queue, read_schema
+from headway.coordinator.core.compiler.nodes import (
+    BodyDraft,
+    NodeDraft,
+    read_nodes,
+    read_queue,
+    read_schema,
+    with_bodies,
+)
 from headway.coordinator.core.compiler.policies import read_retry, read_timeouts
 from headway.coordinator.core.compiler.reachability import check_reachability
 from headway.coordinator.core.compiler.schema import check_schema
@@ -109,8 +116,9 @@ def _compile_graph(
     is_whole = is_whole and not shape.back_edges
     if around is not None:
         _refuse_compensation(reading, drafts)
+        _refuse_sets_in_maps(reading, drafts, around)
     checked = Shape(tuple(nodes), (*shape.edges, *edges_for_checking(undone_by, len(shape.edges))))
-    scope = ScopeCheck(reading.faults, nodes, checked if is_whole else None, around, _names_inside(drafts))
+    scope = ScopeCheck(reading.faults, nodes, checked if is_whole else None, around, drafts)
     scope.check_refused(refused)
     for edge_draft in edge_drafts:
         scope.check_edge(edge_draft)
@@ -140,15 +148,14 @@ def _refuse_compensation(reading: Reading, drafts: dict[str, NodeDraft]) -> None
             reading.faults.add(draft.places["compensate"], Code.NOT_IN_A_BODY, message, remedy)
 
 
-def _names_inside(drafts: dict[str, NodeDraft]) -> dict[str, str]:
-    """The nodes in bodies, at any depth, each with the map or repeat of this graph that it is in."""
-    inside: dict[str, str] = {}
-    for loop, draft in drafts.items():
-        pending = [draft.body] if draft.body is not None else []
-        for body in pending:
-            inside |= dict.fromkeys(body.nodes, loop)
-            pending += [inner.body for inner in body.nodes.values() if inner.body is not None]
-    return inside
+def _refuse_sets_in_maps(reading: Reading, drafts: dict[str, NodeDraft], around: Around) -> None:
+    """Items have no order, not even one at a time: a retry does single ones again."""
+    over = next((loop.id for loop in around.loops() if loop.type is NodeType.MAP), None)
+    for draft in drafts.values():
+        if draft.node.type is NodeType.SET and over is not None:
+            message = f"{draft.node.id} sets a variable in the map {over}, whose items have no order"
+            remedy = f"give the value by the output of {over} and set it behind it, or use a repeat"
+            reading.faults.add(draft.place, Code.NOT_IN_A_BODY, message, remedy)
 
 
 def _refuse_names_of_outer_nodes(reading: Reading, body: BodyDraft, scope: ScopeCheck) -> None:
@@ -179,7 +186,7 @@ def _read_variables(reading: Reading, entries: Entries, drafts: dict[str, NodeDr
         check_name(reading, name, tree.keys[name], "a variable")
         schemas[name] = check_schema(reading, schema, f"the schema of {name}")
     sound = not reading.faults.fatal()
-    for draft in drafts.values():
+    for draft in with_bodies(drafts):
         for name, value in draft.node.values.items():
             place = draft.places["values"]
             if name not in schemas:
@@ -227,15 +234,13 @@ def _check_graph(
 
 def _check_run_output(reading: Reading, entries: Entries, drafts: dict[str, NodeDraft], plan: Plan) -> None:
     """Meets outputs that are known before any run and break the run's contract."""
-    ends = [node for node in plan.nodes.values() if node.type is NodeType.FINISH]
+    ends = [draft for draft in with_bodies(drafts) if draft.node.type is NodeType.FINISH]
     known = [] if ends else [(entries.place_of("output_schema"), "a run without a finish node", Literal(value=None))]
-    for node in ends:
-        if node.outcome != "succeeded":
-            continue
+    for draft in ends:
+        node = draft.node
         given = node.output or Literal(value=None)
-        if isinstance(given, Literal):
-            place = drafts[node.id].places.get("output", drafts[node.id].place)
-            known.append((place, node.id, given))
+        if node.outcome == "succeeded" and isinstance(given, Literal):
+            known.append((draft.places.get("output", draft.place), node.id, given))
     for place, whose, given in known:
         for path, problem in misfits(plan.output_schema, given.value)[:1]:
             message = f"the output of {whose} breaks output_schema: {path} {problem}"

@@ -458,7 +458,9 @@ NODES: Mapping[NodeType, NodeKind] = {
             "Sets variables, which expressions of all later nodes read as `vars.name`. Two nodes that set one\n"
             "variable are either one behind the other or on ways of which only one is taken. A value that breaks the\n"
             "schema that `vars:` of the workflow gives the variable fails the node with class `verdict_fail`, type\n"
-            "`VariableInvalid`."
+            "`VariableInvalid`. In the body of a repeat, what an iteration sets is seen by later ones and behind the\n"
+            "repeat; in that of a map, whose items have no order, nothing is set. A retry that goes on with an\n"
+            "iteration finds the variables as they are."
         ),
         example='total: {type: set, values: {cents: "${input.amount * 100}"}}',
         fields=(_TYPE, Field(name="values", kind=Kind.TEMPLATES, doc="Name to value.", required=True)),
@@ -466,7 +468,8 @@ NODES: Mapping[NodeType, NodeKind] = {
     NodeType.FINISH: NodeKind(
         doc=(
             "Ends the run: starts nothing more, tells running handlers to stop at their next Renew, and the run ends\n"
-            "when they have (or after the grace, 60 s). Nothing follows it."
+            "when they have (or after the grace, 60 s). Nothing follows it. In the body of a map or\n"
+            "repeat, too, it ends the whole run."
         ),
         example=('done: {type: finish, output: {tracking: "${nodes.ship.output.tracking}"}}'),
         fields=(
@@ -515,7 +518,8 @@ NODES: Mapping[NodeType, NodeKind] = {
             "`count` the list of all payloads. Each signal goes to one node, of those that it fits to the one that\n"
             "has waited longest; one that fits none is kept. A payload on which the filter cannot be evaluated does\n"
             "not fit. When the run is retried from here, another signal is needed, unless `reuse` says that the old\n"
-            "one will do."
+            "one will do. In the body of a map, let an expression tell the items apart, as `event: paper-${item.id}`,\n"
+            "or a `filter` on `item`."
         ),
         example="approve: {type: wait_for_event, event: approval, timeout: 2d}",
         fields=(
@@ -653,5 +657,4 @@ NODES: Mapping[NodeType, NodeKind] = {
     ),
 }
 
-NOT_IN_BODIES = frozenset({NodeType.SET, NodeType.FINISH, NodeType.WAIT_FOR_EVENT})
 CAN_FAIL_LATE = frozenset({NodeType.CALL, NodeType.HTTP, NodeType.PYTHON, NodeType.WAIT_FOR_EVENT})  # can time out

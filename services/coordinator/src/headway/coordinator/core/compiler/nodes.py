@@ -1,7 +1,7 @@
 """Reads the nodes of a source: everything about a node that needs no other node."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -91,6 +91,14 @@ class BodyDraft:
     repeats: tuple[Site, ...]
 
 
+def with_bodies(drafts: Mapping[str, NodeDraft]) -> Iterator[NodeDraft]:
+    """Goes through nodes, and those in their bodies at any depth."""
+    for draft in drafts.values():
+        yield draft
+        if draft.body is not None:
+            yield from with_bodies(draft.body.nodes)
+
+
 def read_nodes(reading: Reading, tree: YamlMap, depth: int = 0) -> dict[str, NodeDraft]:
     """Returns the nodes by id, in written order; each as complete as its faults allow. depth: of bodies around."""
     if not tree.entries:
@@ -118,10 +126,6 @@ def _read_node(reading: Reading, name: str, place: Place, tree: Yaml, depth: int
     node_type = _read_type(reading, name, place, tree)
     if node_type is None:
         return replace(bare, sites=_read_templates(reading, tree))
-    if depth and node_type in language.NOT_IN_BODIES:
-        message = f"{node_type.value} cannot stand in the body of a map or repeat"
-        remedy = "put it behind the map or repeat; a body gives its result by output"
-        reading.faults.add(tree.entries["type"].place, Code.NOT_IN_A_BODY, message, remedy)
     if node_type in LOOP_NODES and depth == language.MAX_NESTING:
         message = f"maps and repeats lie {depth + 1} deep in one another; at most {language.MAX_NESTING} may"
         reading.faults.add(place, Code.TOO_DEEP, message, "let an inner one follow an outer one")
@@ -378,6 +382,10 @@ def _read_loop(reading: Reading, entries: Entries, draft: NodeDraft, depth: int)
     if "keep_last" in entries and any(inner.body is not None for inner in nodes.values()):
         message = "keep_last cannot stand where a map or repeat is in the body"
         reading.faults.add(entries.place_of("keep_last"), Code.CONTRADICTION, message, "move it to the inner repeat")
+    if "keep_last" in entries and any(inner.node.count is not None for inner in nodes.values()):
+        message = "keep_last cannot stand where a node of the body counts signals"
+        remedy = "remove it: what was counted is known by the rows of its iterations"
+        reading.faults.add(entries.place_of("keep_last"), Code.CONTRADICTION, message, remedy)
     body = BodyDraft(nodes=nodes, edges=edges, single=single, result=result, repeats=repeats)
     return replace(draft, node=node, body=body, is_whole=bool(nodes) or draft.is_whole)
 

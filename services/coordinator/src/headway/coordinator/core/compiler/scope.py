@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Protocol
 
 from headway.coordinator.core.compiler import language
@@ -9,7 +10,7 @@ from headway.coordinator.core.compiler.certainty import Certainty
 from headway.coordinator.core.compiler.edges import EdgeDraft
 from headway.coordinator.core.compiler.faults import Code, Faults, nearest
 from headway.coordinator.core.compiler.graph import Shape
-from headway.coordinator.core.compiler.nodes import BodyDraft, NodeDraft
+from headway.coordinator.core.compiler.nodes import BodyDraft, NodeDraft, with_bodies
 from headway.coordinator.core.compiler.template_parser import Mention, Site
 from headway.coordinator.core.plan import LOOP_NODES, Edge, EdgeKind, Node, NodeType, VariablePath
 from headway.coordinator.core.templates import spell
@@ -50,6 +51,22 @@ class Around:
     scope: "ScopeCheck"
     loop: NodeDraft
 
+    def loops(self) -> Iterator[Node]:
+        """The maps and repeats around, innermost first."""
+        around: Around | None = self
+        while around is not None:
+            yield around.loop.node
+            around = around.scope.around
+
+
+class _Known(IntEnum):
+    """Whether a variable is set; of several answers the largest holds."""
+
+    NOT = 0
+    UNKNOWN = 1
+    PERHAPS = 2
+    SURELY = 3
+
 
 class _Check(Protocol):
     def __call__(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None: ...
@@ -68,7 +85,7 @@ class ScopeCheck:
         nodes: Mapping[str, Node],
         shape: Shape | None,
         around: Around | None,
-        inside: Mapping[str, str],
+        drafts: Mapping[str, NodeDraft],
     ) -> None:
         """Prepares.
 
@@ -77,7 +94,7 @@ class ScopeCheck:
             nodes: of the workflow.
             shape: its graph, without cycles; None: it is not known, and only names are checked.
             around: what lies around it; None: it is the workflow's own graph.
-            inside: nodes in bodies, each with the map or repeat that it is in.
+            drafts: of the nodes, with their bodies.
         """
         self.has_left_out = False
         self._faults = faults
@@ -95,11 +112,13 @@ class ScopeCheck:
             "loops": self._check_loops,
         }
         self._around = around
-        self._inside = inside
-        self._setters: dict[str, list[str]] = {}
-        for node in nodes.values():
-            for variable in node.values:
-                self._setters.setdefault(variable, []).append(node.id)
+        bodies = {name: list(with_bodies(draft.body.nodes)) for name, draft in drafts.items() if draft.body is not None}
+        self._inside = {inner.node.id: loop for loop, body in bodies.items() for inner in body}
+        self._setters: dict[str, dict[str, None]] = {}  # by variable: the nodes that set it, maps and repeats included
+        for name, draft in drafts.items():
+            for each in (draft, *bodies.get(name, ())):
+                for variable in each.node.values:
+                    self._setters.setdefault(variable, {})[name] = None
 
     def knows(self, name: str) -> bool:
         """Returns whether there is a node of that name, here or further out."""
@@ -116,7 +135,8 @@ class ScopeCheck:
         if shape is None:
             self._check_sites((*body.result, *body.repeats), None)
             return
-        ends = [name for name in self._nodes if not (shape.incoming[name] and shape.outgoing[name])]
+        outer = [name for name in self._nodes if not (shape.incoming[name] and shape.outgoing[name])]
+        ends = [name for name in outer if self._nodes[name].type is not NodeType.FINISH]  # behind it nobody asks
         first = len(shape.edges)
         edges = [Edge(index=first + place, source=name, target=_END) for place, name in enumerate(ends)]
         certainty = Certainty(
@@ -169,7 +189,8 @@ class ScopeCheck:
         shape, certainty = self._shape, self._certainty
         if shape is None or certainty is None:
             return
-        for variable, setters in self._setters.items():
+        for variable, names in self._setters.items():
+            setters = list(names)
             for place, one in enumerate(setters):
                 other = next((each for each in setters[:place] if not _is_ordered(shape, certainty, one, each)), None)
                 if other is not None:
@@ -249,30 +270,41 @@ class ScopeCheck:
         if len(mention.path) < 2:  # noqa: PLR2004 - vars alone
             return
         variable = mention.path[1]
-        if self._around is not None:  # nothing in a body sets variables
-            self._around.scope.check_from_inside(self._around.loop, mention, guarded=guarded)
-            return
-        if view is None and variable in self._setters:
+        known = self._knowledge_of(variable, view)
+        if known is _Known.UNKNOWN:
             self.has_left_out = True
-            return
-        if view is None:
-            message = f"no node sets the variable {variable}"
-            remedy = nearest(variable, self._setters)
-            self._faults.add(mention.place, Code.UNKNOWN_VARIABLE, message, remedy)
-            return
-        setters = [name for name in self._setters.get(variable, []) if self._is_visible(name, view)]
-        if not setters:
-            message = f"no node before {view.node} sets the variable {variable}"
+        elif known is _Known.NOT:
+            where = "no node" if view is None else f"no node before {view.node}"
             remedy = (
                 f"add {variable} to the values of a set node before it"
                 if variable in self._setters
                 else nearest(variable, self._setters)
             )
-            self._faults.add(mention.place, Code.UNKNOWN_VARIABLE, message, remedy)
-        elif not mention.tested and not guarded and not any(view.has_succeeded(name) for name in setters):
+            self._faults.add(mention.place, Code.UNKNOWN_VARIABLE, f"{where} sets the variable {variable}", remedy)
+        elif known is _Known.PERHAPS and not mention.tested and not guarded:
             remedy = f"guard it: has(vars.{variable}) ? vars.{variable} : null"
             message = f"the variable {variable} may not be set when this is evaluated"
             self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
+
+    def _knowledge_of(self, variable: str, view: Viewpoint | None) -> "_Known":
+        """Whether a variable is set when something is evaluated: by a node before, around, or an iteration before."""
+        setters = self._setters.get(variable, {})
+        known = _Known.NOT
+        if view is None:
+            known = _Known.UNKNOWN if setters else _Known.NOT
+        elif visible := [name for name in setters if self._is_visible(name, view)]:
+            is_sure = any(self._nodes[name].values and view.has_succeeded(name) for name in visible)
+            known = _Known.SURELY if is_sure else _Known.PERHAPS
+        around = self._around
+        if around is None:
+            return known
+        if setters and around.loop.node.type is NodeType.REPEAT:
+            known = max(known, _Known.PERHAPS)
+        return max(known, around.scope.knowledge_around(around.loop, variable))
+
+    def knowledge_around(self, loop: NodeDraft, variable: str) -> "_Known":
+        """Returns what the body of a map or repeat of this graph knows of a variable by what comes before."""
+        return self._knowledge_of(variable, self._view_of(loop.node.id))
 
     def _check_run(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
         del view, guarded
@@ -280,12 +312,8 @@ class ScopeCheck:
             remedy = nearest(mention.path[1], language.RUN_FIELDS)
             self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, f"run has no {mention.path[1]}", remedy)
 
-    def _loops(self) -> Iterator[Node]:
-        """The maps and repeats around, innermost first."""
-        around = self._around
-        while around is not None:
-            yield around.loop.node
-            around = around.scope.around
+    def _loops_around(self) -> Iterator[Node]:
+        return iter(()) if self._around is None else self._around.loops()
 
     @property
     def around(self) -> Around | None:
@@ -296,13 +324,13 @@ class ScopeCheck:
         del view, guarded
         name = mention.path[0]
         kinds = _GIVEN_BY[name]
-        if not any(loop.type in kinds for loop in self._loops()):
+        if not any(loop.type in kinds for loop in self._loops_around()):
             message = f"{name} is there only in the body of a {' or '.join(kinds)}"
             self._faults.add(mention.place, Code.NO_LOOP_HERE, message, "read input, or nodes.name.output")
 
     def _check_loops(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
         del view, guarded
-        loops = {loop.id: loop for loop in reversed(list(self._loops()))}
+        loops = {loop.id: loop for loop in reversed(list(self._loops_around()))}
         match mention.path:
             case (_, name, what, *_) if name in loops:
                 given = [each for each, kinds in _GIVEN_BY.items() if loops[name].type in kinds]

@@ -91,18 +91,25 @@ def check_types(faults: Faults, source: Source, plan: Plan) -> None:
         plan: as far as it could be compiled.
     """
     schema = plan.input_schema if not faults.count((Code.SCHEMA_INVALID,)) else None
-    _Check(faults, source, plan, schema, {}).run()
+    _Check(faults, source, plan, schema, {}, plan).run()
 
 
 class _Check:
     """One graph: the workflow's, or one within a node."""
 
     def __init__(
-        self, faults: Faults, source: Source, plan: Plan, input_schema: Json, around: Mapping[str, Node]
+        self,
+        faults: Faults,
+        source: Source,
+        plan: Plan,
+        input_schema: Json,
+        around: Mapping[str, Node],
+        whole: Plan,
     ) -> None:
         self._faults = faults
         self._source = source
         self._plan = plan
+        self._whole = whole
         self._input_schema = input_schema
         self._nodes = {**around, **plan.nodes}
         self._sources = {
@@ -115,7 +122,7 @@ class _Check:
         for part in (*self._plan.nodes.values(), *self._plan.edges):
             for used in _used_in(part):
                 if isinstance(used, Plan):
-                    _Check(self._faults, self._source, used, self._input_schema, self._nodes).run()
+                    _Check(self._faults, self._source, used, self._input_schema, self._nodes, self._whole).run()
                 else:
                     self._check(used)
         for node in self._plan.nodes.values():
@@ -217,7 +224,7 @@ class _Check:
 
     def _kinds_of_variable(self, name: str) -> Kinds:
         kinds: Kinds = frozenset()
-        for node in self._nodes.values():
+        for node in _nodes_in(self._whole):
             if name not in node.values:
                 continue
             match node.values[name]:
@@ -276,3 +283,11 @@ def _used_in(part: object) -> Iterator["_Used | Plan"]:
     elif isinstance(part, tuple):
         for value in cast("tuple[object, ...]", part):
             yield from _used_in(value)
+
+
+def _nodes_in(plan: Plan) -> Iterator[Node]:
+    """The nodes of a plan, those in bodies included."""
+    for node in plan.nodes.values():
+        yield node
+        if node.body is not None:
+            yield from _nodes_in(node.body)

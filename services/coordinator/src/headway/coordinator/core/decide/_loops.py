@@ -24,7 +24,7 @@ from headway.coordinator.core.events import Failure
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.outcome import outcome, tally_of
 from headway.coordinator.core.paths import CHUNK, chunk_key, inside, loop_of, scope_at, scope_of
-from headway.coordinator.core.plan import Expression, FailureClass, Json, Node, NodeType, Place, Reference
+from headway.coordinator.core.plan import LOOP_NODES, Expression, FailureClass, Json, Node, NodeType, Place, Reference
 from headway.coordinator.core.state import PAGE
 from headway.coordinator.core.templates import evaluate_condition, render, whole_reference
 
@@ -135,7 +135,7 @@ def _fill(walk: Walk, path: str) -> None:
     spot = walk.graph.spot(path)
     most = spot.node.max_concurrency
     _look_ahead(walk, spot.graph.bodies[spot.name], walk.loop(path), most)
-    while (loop := walk.loop(path)).open < most and (loop.redo_from is not None or loop.started < loop.total):
+    while _has_room(loop := walk.loop(path), most):
         if not walk.room or walk.effort.is_half_spent:
             _later(walk, path)
             return
@@ -144,6 +144,11 @@ def _fill(walk: Walk, path: str) -> None:
             _open(walk, scope_at(path, loop.started))
         else:
             _redo_some(walk, loop, loop.redo_from, most - loop.open)
+
+
+def _has_room(loop: LoopRow, most: int) -> bool:
+    """An item may have ended the run as it began."""
+    return loop.stop is None and loop.open < most and (loop.redo_from is not None or loop.started < loop.total)
 
 
 def _look_ahead(walk: Walk, body: Graph, loop: LoopRow, most: int) -> None:
@@ -278,7 +283,7 @@ def close(walk: Walk, row: ScopeRow) -> None:
     key: PayloadKey | None = None
     size = len(NULL.raw)
     error: dict[str, Json] | None = None
-    if state is RunState.SUCCEEDED:
+    if state is RunState.SUCCEEDED and scope_of(walk.run.finish_path or "") != row.path:  # else nobody asks for it
         try:
             key, size = _result(walk, row)
         except ExpressionError as problem:
@@ -382,9 +387,11 @@ def close_running(walk: Walk, scope: str) -> None:
         if row.state is TaskState.RUNNING:
             walk.claim(row.path)
             walk.cancel(row.path, "unknown")
-        elif row.state is TaskState.WAITING:  # a map or repeat: other waits were cancelled by the stop
+        elif row.state is TaskState.WAITING and walk.graph.node(row.path).type in LOOP_NODES:
             walk.emit(do.StopLoop(path=row.path, cause=walk.run.stop_cause, closing=True))
             go_on(walk, row.path)
+        elif row.state is not TaskState.PENDING:  # its item was not told of the stop yet
+            walk.stop_task(row, walk.run.stop_cause)
 
 
 def _tell_open_items(walk: Walk, path: str) -> None:

@@ -15,7 +15,8 @@ from headway.coordinator.core.decide._weighing import expression_failure
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.effort import TooMuchToDecide
 from headway.coordinator.core.machines import TaskState
-from headway.coordinator.core.paths import scope_of
+from headway.coordinator.core.paths import order_of, scope_of
+from headway.coordinator.core.plan import NodeType
 from headway.coordinator.core.templates import evaluate_condition
 
 if TYPE_CHECKING:
@@ -66,12 +67,17 @@ def _waiting_for(walk: Walk, name: str) -> list[TaskRow]:
     paths = walk.graph.waits.get(name, ())
     walk.draft.require_tasks(paths)
     rows = [row for path in paths if (row := walk.draft.task(path)) is not None]
-    if walk.graph.has_computed_waits:
+    if walk.graph.has_scattered_waits:
         walk.draft.require("open")
-        computed = (row for path, row in walk.draft.known_tasks().items() if not walk.graph.node(path).event)
-        rows += [row for row in computed if row.state is TaskState.WAITING and name_of(walk, row.path) == name]
-    waiting = [row for row in rows if row.state is TaskState.WAITING]
-    return sorted(waiting, key=lambda row: (row.ready_at or walk.at, row.path))
+        known = (row for path, row in walk.draft.known_tasks().items() if path not in paths)
+        others = [row for row in known if _waits(row) and walk.graph.node(row.path).type is NodeType.WAIT_FOR_EVENT]
+        walk.draft.require_payloads(row.input for row in others if row.input is not None)
+        rows += [row for row in others if name_of(walk, row.path) == name]
+    return sorted(filter(_waits, rows), key=lambda row: (row.ready_at or walk.at, order_of(row.path)))
+
+
+def _waits(row: TaskRow) -> bool:
+    return row.state is TaskState.WAITING
 
 
 def _fits(walk: Walk, path: str, signal: SignalRow) -> bool:

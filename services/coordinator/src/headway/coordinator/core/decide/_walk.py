@@ -456,7 +456,7 @@ class Walk:
             if row.state in (TaskState.RUNNING, TaskState.PENDING):
                 continue  # pending: a retry left it so, and its tokens decide when they come
             if halt.stopping or not self.is_cleanup(row.path):
-                self._stop(row, halt.cause)
+                self.stop_task(row, halt.cause)
 
     def open_tasks(self, graph: Graph, scope: str) -> list[TaskRow]:
         """Tasks of the run itself, or of a scope, that are not settled; in the order of their paths."""
@@ -500,9 +500,10 @@ class Walk:
         if all(row.state is TaskState.PENDING for row in rows):
             cause = self.halt(scope).cause
             for row in rows:
-                self._stop(row, cause)
+                self.stop_task(row, cause)
 
-    def _stop(self, row: TaskRow, cause: str) -> None:
+    def stop_task(self, row: TaskRow, cause: str) -> None:
+        """End what has not started, or waits; a map or repeat begins nothing more."""
         if row.state is TaskState.RETRYING:
             self.emit(do.CancelTimer(path=row.path, kind="retry", attempt=row.attempt))
         elif row.state is TaskState.WAITING:

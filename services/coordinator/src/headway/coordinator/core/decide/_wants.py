@@ -19,7 +19,9 @@ def wants(graph: Graph, event: RunEvent) -> frozenset[Key]:
     if isinstance(event, RunStarted):
         return frozenset()
     if isinstance(event, SignalReceived):
-        return frozenset({("signals", event.name)} | {("task", path) for path in graph.waits.get(event.name, ())})
+        scattered: set[Key] = {("open",)} if graph.has_scattered_waits else set()
+        named = {("task", path) for path in graph.waits.get(event.name, ())}
+        return frozenset({("signals", event.name)} | named | scattered)
     path = getattr(event, "path", "")
     own = graph.spots.get(path)
     if own is not None and own.node.body is None:

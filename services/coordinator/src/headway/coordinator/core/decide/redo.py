@@ -168,21 +168,25 @@ def reopen(walk: Walk, opening: str, plan: RedoPlan, *, keep_input: bool, instea
         keep_input: of the nodes that start, unless they had none.
         instead: by path, what happens to a node that would start at once.
     """
-    variables = _kept_variables(walk, plan)
+    variables = _kept_variables(walk, plan, keep_input=keep_input)
     walk.emit(do.ReopenRun(opening=opening, chosen=plan.starts, reset=plan.reset, kept=plan.kept))
     if variables is not None:
         walk.emit(do.ResetVariables(values=variables))
     _redo(walk, Part(walk.draft, walk.graph, ""), plan, keep_input=keep_input, instead=instead)
 
 
-def _kept_variables(walk: Walk, plan: RedoPlan) -> dict[str, Json] | None:
-    """What the set nodes that are kept have set, in their order; None: no set node is redone."""
+def _kept_variables(walk: Walk, plan: RedoPlan, *, keep_input: bool) -> dict[str, Json] | None:
+    """What the set nodes that are kept have set, in their order; None: no set node is redone.
+
+    What iterations set stays as it is, unless their repeat begins anew.
+    """
     rows = [
         row for path in (*plan.starts, *plan.reset, *plan.kept) if (row := walk.row(path)).state is TaskState.SUCCEEDED
     ]
     sets = [row for row in rows if walk.graph.node(row.path).type is NodeType.SET]
     kept = [row for row in sets if row.path not in plan.nodes]
-    if len(kept) == len(sets):
+    anew = {name for name in walk.graph.sets_in if name in plan.nodes and not _goes_on(walk, plan, name, keep_input)}
+    if len(kept) == len(sets) and not anew:
         return None
     kept.sort(key=lambda row: (row.finished_at or walk.at, row.path))
     keys: list[PayloadKey] = [(row.path, row.output_attempt or 0, "output") for row in kept]
@@ -191,7 +195,15 @@ def _kept_variables(walk: Walk, plan: RedoPlan) -> dict[str, Json] | None:
     for key in keys:
         values = walk.draft.payload(key).value
         variables |= values if isinstance(values, dict) else {}
-    return variables
+    staying = {name for loop, names in walk.graph.sets_in.items() if loop not in anew for name in names}
+    return variables | {name: value for name, value in walk.run.vars.items() if name in staying}
+
+
+def _goes_on(walk: Walk, plan: RedoPlan, name: str, keep_input: bool) -> bool:  # noqa: FBT001 - as `reopen` has it
+    """True for a repeat that takes up its iterations where they stopped."""
+    loop = walk.draft.loop(name) if keep_input and name in plan.starts else None
+    is_chosen = any(loop_of(scope)[0] == name for scope in walk.chosen if scope)
+    return loop is not None and (is_chosen or bool(loop.failed or loop.cancelled or loop.stop is not None))
 
 
 def redo_scope(walk: Walk, scope: str, chosen: tuple[str, ...]) -> None:
