@@ -174,7 +174,12 @@ def check_something_is_waited_for(world: World) -> None:
             node = world.graph.node(row.path)
             if node.type in LOOP_NODES:
                 continue  # seen by its counts
-            if node.type is NodeType.WAIT:
+            if node.type is NodeType.SUBFLOW:
+                child = world.db.children[row.path]
+                assert child.is_open, f"{row.path} waits for nobody"
+                assert child.attempt == row.attempt
+                assert any(to == child.child and kind == "StartChild" for to, kind, _ in world.handovers)
+            elif node.type is NodeType.WAIT:
                 assert (row.path, "wait", row.attempt) in world.db.timers
             elif node.timeouts.total_ms is not None:
                 assert (row.path, "event_timeout", row.attempt) in world.db.timers
@@ -184,6 +189,7 @@ def check_something_is_waited_for(world: World) -> None:
         told = not any(kind == "go_on" for _, kind, _ in world.db.timers)
         quiet = {TaskState.RUNNING, TaskState.PENDING}
         loops = {row.path for row in open_rows if world.graph.node(row.path).type in LOOP_NODES}
+        loops |= {path for path, child in world.db.children.items() if child.is_open and child.stop is not None}
         still = [row for row in open_rows if row.state not in quiet and row.path not in loops]
         assert not (told and still), "something may still start"
         assert ("", "cancel_grace", 0) in world.db.timers
@@ -322,6 +328,7 @@ def check_replay(world: World) -> None:
     assert state.payloads == world.db.payloads
     assert {key: left for key, left in state.attempts.items() if left} == world.db.attempts
     assert state.loops == world.db.loops
+    assert {path: row for path, row in state.children.items() if row} == world.db.children
     assert {path: row for path, row in state.scopes.items() if row} == world.db.scopes
     untaken = sorted(row.seq for rows in state.signals.values() for row in rows)
     assert untaken == sorted(seq for seq, row in world.db.signals.items() if row.taken_by is None)

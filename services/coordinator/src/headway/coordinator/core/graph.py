@@ -48,6 +48,7 @@ class Graph:
         waits: by signal name, the nodes that wait for it.
         has_computed_waits: some node waits for a signal whose name an expression yields.
         bodies: of the maps and repeats, by their node.
+        subflows: nodes that start runs of other workflows. has_subflows: there are some, here or in bodies.
         outer: the graph that this is a body in; None: it is the workflow's own.
         last: the only node that nothing follows; None: there are several.
         tolerant: nodes whose failure, when no failure edge takes it, only counts once a join any or need can no longer
@@ -55,8 +56,8 @@ class Graph:
     """
 
     __slots__ = (
-        "bodies", "gathers", "has_computed_waits", "incoming", "last", "outer", "outgoing", "plan", "slot", "spots",
-        "starts", "tolerant", "undoes", "undone_by", "waits",
+        "bodies", "gathers", "has_computed_waits", "has_subflows", "incoming", "last", "outer", "outgoing", "plan", "slot", "spots",
+        "starts", "subflows", "tolerant", "undoes", "undone_by", "waits",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, outer: "Graph | None" = None) -> None:
@@ -89,6 +90,8 @@ class Graph:
         self.bodies: Mapping[str, Graph] = {
             node.id: Graph(node.body, self) for node in plan.nodes.values() if node.body is not None
         }
+        self.subflows = frozenset(node.id for node in plan.nodes.values() if node.type is NodeType.SUBFLOW)
+        self.has_subflows = bool(self.subflows) or any(body.has_subflows for body in self.bodies.values())
         ends = [node for node in plan.nodes if not self.outgoing[node]]
         self.last = ends[0] if len(ends) == 1 else None
 
@@ -123,6 +126,10 @@ class Graph:
         except LookupError:
             return False
         return True
+
+    def is_subflow(self, path: str) -> bool:
+        """True when a task of that path starts a run of another workflow."""
+        return self.has_subflows and self.node(path).type is NodeType.SUBFLOW
 
     def body(self, scope: str) -> "Graph":
         """The graph that a scope runs; this one for the run itself.

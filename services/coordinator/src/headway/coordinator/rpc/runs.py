@@ -65,7 +65,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         self._deletions = deletions
         self._engine = engine
         self._definitions = definitions
-        self._starts = Starts(engine, definitions)
+        self._starts = self.starts = Starts(engine, definitions)
         self._keys = Keys(engine, self._starts)
 
     @refusing

@@ -239,10 +239,14 @@ class Simulation:
     def _submit(self, event: RunEvent) -> None:
         """Decide an event and keep what comes of it. Raises Refusal."""
         verdict = decide(self._state, event)
-        while isinstance(verdict, Need) and all(key[0] == "instant" for key in verdict.keys):
+        while isinstance(verdict, Need) and all(key[0] in ("instant", "child_id") for key in verdict.keys):
             for key in verdict.keys:
-                local, zone = str(key[1]), str(key[-1])
-                self._state.instants[local, zone] = instant_of(local, zone)
+                if key[0] == "child_id":
+                    path, attempt = str(key[1]), int(key[-1])
+                    self._state.child_ids[path, attempt] = f"{len(self._state.child_ids) + 2:032x}"
+                else:
+                    local, zone = str(key[1]), str(key[-1])
+                    self._state.instants[local, zone] = instant_of(local, zone)
             verdict = decide(self._state, event)
         if isinstance(verdict, Need):
             raise EngineBroken(f"every row is here, and it asks for {sorted(verdict.keys, key=str)}")

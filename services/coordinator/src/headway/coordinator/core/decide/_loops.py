@@ -382,7 +382,7 @@ def close_running(walk: Walk, scope: str) -> None:
         if row.state is TaskState.RUNNING:
             walk.claim(row.path)
             walk.cancel(row.path, "unknown")
-        elif row.state is TaskState.WAITING:  # a map or repeat: other waits were cancelled by the stop
+        elif row.state is TaskState.WAITING and walk.graph.node(row.path).body is not None:  # a run ends by itself
             walk.emit(do.StopLoop(path=row.path, cause=walk.run.stop_cause, closing=True))
             go_on(walk, row.path)
 
