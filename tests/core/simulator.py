@@ -30,6 +30,7 @@ from headway.coordinator.core.decide import Decision, Need, decide, wants
 from headway.coordinator.core.decide.redo import RedoPlan, plan_redo
 from headway.coordinator.core.document import EMPTY, Document
 from headway.coordinator.core.events import (
+    ChildFinished,
     Failure,
     LeaseExpired,
     LeaseReleased,
@@ -38,7 +39,6 @@ from headway.coordinator.core.events import (
     NodeFailed,
     NodeSkipped,
     RunCancelled,
-    ChildFinished,
     RunEvent,
     RunPaused,
     RunResumed,
@@ -657,7 +657,7 @@ class World:
 
     def _drop(self, scope: str, gone: set[str]) -> None:
         db = self.db
-        del db.scopes[scope]
+        db.scopes.pop(scope, None)  # it may have begun and ended in this decision
         db.children = {path: row for path, row in db.children.items() if path not in gone}
         db.tasks = {path: row for path, row in db.tasks.items() if path not in gone}
         db.tokens = {path: row for path, row in db.tokens.items() if path not in gone}

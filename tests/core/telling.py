@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.events import (
+    ChildFinished,
     LeaseExpired,
     LeaseReleased,
     NodeCancelled,
@@ -61,6 +62,8 @@ def _event(event: RunEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one line f
             return f"somebody pauses the run{' and its clock' if event.stop_clock else ''}"
         case RunResumed():
             return "somebody resumes the run"
+        case ChildFinished(path=path, state=state):
+            return f"run of {path} {state}"
         case NodeSkipped():
             return f"somebody skips {event.path} with {event.output.raw.decode()}"
         case RunRetried():

@@ -1,4 +1,4 @@
-"""Runs that subflow nodes start, over the real store: what parent and child tell each other comes twice, late, crossed."""
+"""Runs that subflow nodes start, over the real store: what they tell each other comes twice, late or crossed."""
 
 from __future__ import annotations
 

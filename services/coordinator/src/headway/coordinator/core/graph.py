@@ -56,8 +56,8 @@ class Graph:
     """
 
     __slots__ = (
-        "bodies", "gathers", "has_computed_waits", "has_subflows", "incoming", "last", "outer", "outgoing", "plan", "slot", "spots",
-        "starts", "subflows", "tolerant", "undoes", "undone_by", "waits",
+        "bodies", "gathers", "has_computed_waits", "has_subflows", "incoming", "last", "outer", "outgoing", "plan",
+        "slot", "spots", "starts", "subflows", "tolerant", "undoes", "undone_by", "waits",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, outer: "Graph | None" = None) -> None:

@@ -1,4 +1,4 @@
-"""What runs tell each other, as it lies in the outbox: a parent to the run that it starts or stops, a child to its parent.
+"""What runs tell each other, as it lies in the outbox: a parent to its child, a child to its parent.
 
 Each may come twice, late, or in any order. A parent's order to stop names all that is needed to begin the child: one
 that overtakes the order to start finds no run, and leaves a cancelled one behind, which the late order then finds.
@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.rows import Parent
-
 
 NO_OUTPUT = msgspec.Raw()
 

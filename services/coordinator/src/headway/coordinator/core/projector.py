@@ -131,7 +131,8 @@ class Projector:
 
     def _finish_run(self, action: do.FinishRun) -> None:
         run = self.draft.write_run()
-        transition = "cancel_before_start" if run.state is RunState.PENDING else _FINISH[action.state]
+        is_begun = run.state is not RunState.PENDING or action.state is not RunState.CANCELLED
+        transition = _FINISH[action.state] if is_begun else "cancel_before_start"
         run.state = RunState(RUN.move(run.state, transition).target)
         run.error = action.error
         run.output_path, run.output_attempt = action.output_path, action.output_attempt

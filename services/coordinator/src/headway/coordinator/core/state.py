@@ -32,8 +32,8 @@ from headway.coordinator.core.rows import (
 # ("results", map): what its items gave;
 # ("child", path): the latest run that a subflow node started; ("deadline",): the run's own, if it has one;
 # ("beat", path) ("instant", local time, zone) ("child_id", path, attempt): nothing that is stored, but what only the
-# shell knows; and for the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",): failures that count,
-# ("all",): tasks and tokens, ("timers",).
+# shell knows; and for the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",):
+# failures that count, ("all",): tasks and tokens, ("timers",).
 Key: TypeAlias = tuple[str, ...] | tuple[str, str, int] | tuple[str, str, int, str]
 TimerKey: TypeAlias = tuple[str, str, int]  # (path, kind, attempt)
 

@@ -66,7 +66,9 @@ class Children:
             answer = await self._one(item)
             if not isinstance(answer, RunNotFound):
                 return await self._refused(delivery, message, answer) if isinstance(answer, Refusal) else answer
-        (answer,) = await self._starts.start([_ask(delivery, message, Document(bytes(message.input)), is_cancelled=is_cancelled)])
+        (answer,) = await self._starts.start(
+            [_ask(delivery, message, Document(bytes(message.input)), is_cancelled=is_cancelled)]
+        )
         if isinstance(answer, Refusal):
             return await self._refused(delivery, message, answer)
         if isinstance(answer, Started) and message.parent.detached:
@@ -129,7 +131,9 @@ class Children:
         return answer
 
 
-def _ask(delivery: Delivery, message: StartChild | CancelChild, given: Document, *, is_cancelled: bool = False) -> StartAsk:
+def _ask(
+    delivery: Delivery, message: StartChild | CancelChild, given: Document, *, is_cancelled: bool = False
+) -> StartAsk:
     is_start = isinstance(message, StartChild)
     return StartAsk(
         request_id=delivery.request_id,

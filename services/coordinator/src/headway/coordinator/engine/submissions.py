@@ -9,7 +9,14 @@ from uuid import UUID
 from msgspec import Struct
 
 from headway.coordinator.core.actions import ReopenRun
-from headway.coordinator.core.admission import Answer, child_applies, lease_has_expired, look_again_at, report_answer, timer_applies
+from headway.coordinator.core.admission import (
+    Answer,
+    child_applies,
+    lease_has_expired,
+    look_again_at,
+    report_answer,
+    timer_applies,
+)
 from headway.coordinator.core.decide import Decision
 from headway.coordinator.core.decide.redo import plan_redo
 from headway.coordinator.core.document import Document

@@ -30,7 +30,6 @@ from headway.coordinator.core.rows import (
 )
 from headway.coordinator.core.state import PAGE, PAGES, Key, State
 from headway.coordinator.ids import child_id
-
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
 from headway.coordinator.zones import instant_of
@@ -398,6 +397,14 @@ async def _load_children(connection: Connection, bucket: int, held: Mapping[UUID
     arrays = [run_id for run_id, _ in fresh], [path for _, path in fresh]
     for record in await connection.fetch(SQL["get_latest_children"], bucket, *arrays):
         held[record["run_id"]].state.children[record["path"]] = child_row(record)
+
+
+async def find_children(connection: Connection, bucket: int, run_id: UUID, paths: Sequence[str]) -> dict[str, ChildRow]:
+    """The latest runs that some subflow nodes of a run started, by path."""
+    if not paths:
+        return {}
+    records = await connection.fetch(SQL["get_latest_children"], bucket, [run_id] * len(paths), paths)
+    return {record["path"]: child_row(record) for record in records}
 
 
 def child_row(record: asyncpg.Record) -> ChildRow:

@@ -301,7 +301,13 @@ async def _delete_dropped(connection: Connection, bucket: int, savings: Iterable
     if not dropped:
         return
     await connection.executemany(SQL["delete_scope"], [(bucket, run_id, scope) for run_id, scope, _ in dropped])
-    for statement in ("delete_scope_tasks", "delete_scope_tokens", "delete_scope_attempts", "delete_scope_beats", "delete_scope_children"):
+    for statement in (
+        "delete_scope_tasks",
+        "delete_scope_tokens",
+        "delete_scope_attempts",
+        "delete_scope_beats",
+        "delete_scope_children",
+    ):
         await connection.executemany(SQL[statement], [(bucket, run_id, paths) for run_id, _, paths in dropped])
     whole = [(bucket, run_id, (scope, *paths)) for run_id, scope, paths in dropped]
     await connection.executemany(SQL["delete_scope_outputs"], whole)

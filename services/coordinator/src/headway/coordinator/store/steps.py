@@ -32,7 +32,17 @@ _NEW_RUN = attrgetter(
 )  # fmt: skip
 _AS_NEW = (RunState.RUNNING, 1, {}, False, False, False, None, None, 0, None, None, None, None, None)
 _RUN_KEPT = attrgetter(
-    "epoch", "vars", "cancelling", "failing", "expired", "ending", "unhandled_tasks", "error", "paused_at", "steering", "parent"
+    "epoch",
+    "vars",
+    "cancelling",
+    "failing",
+    "expired",
+    "ending",
+    "unhandled_tasks",
+    "error",
+    "paused_at",
+    "steering",
+    "parent",
 )
 _TASK_KEPT = attrgetter(
     "attempt", "generation", "tries", "losses", "input", "failure_class", "error", "disposition", "handled_by", "cause",

@@ -653,10 +653,10 @@ NODES: Mapping[NodeType, NodeKind] = {
     ),
     NodeType.SUBFLOW: NodeKind(
         doc=(
-            "Starts a run of another workflow of the namespace and waits for its end. The child's output is the node's.\n"
-            "A cancel, a time-out of the node and whatever else stops the node are passed on to the child, and so is the\n"
-            "run's deadline. Each attempt by `retry` is a new child; a retry of the failed run goes on inside the child\n"
-            "that failed. At most 16 runs lie in one another."
+            "Starts a run of another workflow of the namespace and waits for its end. The child's output is\n"
+            "the node's. A cancel, a time-out of the node and whatever else stops it are passed on to the child, and\n"
+            "so is the run's deadline. Each attempt by `retry` is a new child; a retry of the failed run goes on\n"
+            "inside the child that failed. At most 16 runs lie in one another."
         ),
         example='pay: {type: subflow, workflow: payment, input: {order: "${input.order_id}"}}',
         fields=(
@@ -707,4 +707,6 @@ NODES: Mapping[NodeType, NodeKind] = {
 }
 
 NOT_IN_BODIES = frozenset({NodeType.SET, NodeType.FINISH, NodeType.WAIT_FOR_EVENT})
-CAN_FAIL_LATE = frozenset({NodeType.CALL, NodeType.HTTP, NodeType.PYTHON, NodeType.WAIT_FOR_EVENT, NodeType.SUBFLOW})  # can time out
+CAN_FAIL_LATE = frozenset(
+    {NodeType.CALL, NodeType.HTTP, NodeType.PYTHON, NodeType.WAIT_FOR_EVENT, NodeType.SUBFLOW}
+)  # can time out

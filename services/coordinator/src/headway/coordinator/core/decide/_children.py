@@ -190,9 +190,7 @@ def _failure(event: ChildFinished, child: ChildRow) -> Failure:
     if event.state == REFUSED:
         details["reason"] = str(error.get("type"))
         message = f"{child.workflow} could not start: {message}"
-        return Failure(
-            failure_class=FailureClass.EXEC_FAILED, type="SubflowRefused", message=message, details=details
-        )
+        return Failure(failure_class=FailureClass.EXEC_FAILED, type="SubflowRefused", message=message, details=details)
     paths = error.get("paths")
     nodes: list[Json] = [str(path) for path in paths] if isinstance(paths, list) else []
     details["nodes"] = nodes

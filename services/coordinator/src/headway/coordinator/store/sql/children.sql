@@ -20,10 +20,14 @@ SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::uuid[], $6:
 ON CONFLICT (bucket, run_id, path, attempt) DO UPDATE SET state = EXCLUDED.state, stop = EXCLUDED.stop;
 
 -- name: get_children
--- All runs that a run's subflow nodes started, latest first, behind ($3, $4).
-SELECT child_run_id, path, attempt, state, created_at
-FROM children
+-- All runs that a run's subflow nodes started, latest first, behind ($3, $4); each once, however often it was taken up.
+SELECT child_run_id AS run_id, created_at AS at
+FROM children AS c
 WHERE bucket = $1 AND run_id = $2 AND (created_at, child_run_id) < ($3, $4)
+  AND NOT EXISTS (
+      SELECT FROM children
+      WHERE bucket = $1 AND run_id = $2 AND path = c.path AND attempt > c.attempt AND child_run_id = c.child_run_id
+  )
 ORDER BY created_at DESC, child_run_id DESC
 LIMIT $5;
 
