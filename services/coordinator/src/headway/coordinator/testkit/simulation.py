@@ -12,6 +12,7 @@ from headway.coordinator.core.actions import Action
 from headway.coordinator.core.admission import (
     Answer,
     RunGate,
+    child_applies,
     earliest,
     lease_answer,
     lease_has_expired,
@@ -23,6 +24,7 @@ from headway.coordinator.core.admission import (
 from headway.coordinator.core.decide import Need, decide
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import (
+    ChildFinished,
     Failure,
     LeaseExpired,
     NodeCancelled,
@@ -139,6 +141,28 @@ class Simulation:
     def cancel(self, *, grace_ms: int) -> None:
         """Cancel the run. Raises Refusal."""
         self._submit(RunCancelled(at=self._time(), chance=self._chance(), reason="", grace_ms=grace_ms))
+
+    def end_child(
+        self, path: str, state: str, *, output: Document | None = None, error: dict[str, Json] | None = None
+    ) -> bool:
+        """Tell of the run that a subflow node asked for. False: nobody waits for it."""
+        child = self._state.children.get(path)
+        if child is None:
+            return False
+        event = ChildFinished(
+            at=self._time(),
+            chance=self._chance(),
+            path=path,
+            attempt=child.attempt,
+            child=child.child,
+            state=state,
+            error=error,
+            output=output,
+        )
+        if not child_applies(self.run, self.task(path), child, event):
+            return False
+        self._submit(event)
+        return True
 
     # --- timers
 
