@@ -6,6 +6,7 @@ import orjson
 
 from headway.coordinator.core.decide._children import MAX_DEPTH
 from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.plan import Json
 from headway.coordinator.core.rows import Parent
 from tests.core.invariants import begin
 from tests.core.simulator import World
@@ -17,7 +18,7 @@ NESTED = """
       after: {type: call, handler: a}
     edges: [[inner, after]]
 """
-ERROR = {"failure_class": "timeout", "message": "late", "paths": ["leaf"]}
+ERROR: dict[str, Json] = {"failure_class": "timeout", "message": "late", "paths": ["leaf"]}
 
 
 def sent(world: World, kind: str) -> list[dict[str, object]]:

@@ -133,6 +133,7 @@ _ACTIONS: Mapping[type, Callable[[Any], str]] = {
 }
 _UNTOLD = frozenset(
     {
+        do.HandOver,
         do.CreateRun,
         do.StartRun,
         do.StorePayload,
