@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headway.coordinator.core.admission import Answer
+from headway.coordinator.core.plan import Json
 from tests.core import invariants
 from tests.core.invariants import begin
 from tests.core.simulator import World
@@ -323,7 +324,7 @@ def a_subflow_that_is_cancelled_by_its_parent() -> World:
     world.advance(seconds=10)
     world.fire(("", "cancel_grace", 0))
     world.advance(seconds=2)
-    error = {"failure_class": "cancelled", "message": "cancelled by request", "paths": []}
+    error: dict[str, Json] = {"failure_class": "cancelled", "message": "cancelled by request", "paths": []}
     assert world.child("pay", "cancelled", error=error)
     assert not world.child("pay", "cancelled", error=error)
     return world
