@@ -44,6 +44,7 @@ _TYPES = (
     *[NodeType.JOIN] * 5,
     NodeType.SET,
     NodeType.WAIT,
+    NodeType.SUBFLOW,
     *[NodeType.WAIT_FOR_EVENT] * 2,
     NodeType.FINISH,
     NodeType.MAP,
@@ -186,7 +187,7 @@ def _edges(choices: Choices, names: list[str], types: list[NodeType]) -> list[Ed
 
 def _edge(choices: Choices, source: str, type_: NodeType, target: str) -> Edge:
     kinds = [*[EdgeKind.SUCCESS] * 4, EdgeKind.FAILURE, EdgeKind.FAILURE, EdgeKind.ALWAYS]
-    if type_ in WORKER_NODES or type_ is NodeType.WAIT_FOR_EVENT:
+    if type_ in WORKER_NODES or type_ in (NodeType.WAIT_FOR_EVENT, NodeType.SUBFLOW):
         kinds.append(EdgeKind.TIMEOUT)
     kind = choices.of(kinds)
     if kind is EdgeKind.SUCCESS and type_ is NodeType.SWITCH:
@@ -199,7 +200,9 @@ def _edge(choices: Choices, source: str, type_: NodeType, target: str) -> Edge:
     return edge(source, target, kind, errors=errors, when=condition)
 
 
-def _node(choices: Choices, name: str, type_: NodeType, incoming: list[str], depth: int, *, simple: bool) -> Node:
+def _node(  # noqa: PLR0911 - one for each type
+    choices: Choices, name: str, type_: NodeType, incoming: list[str], depth: int, *, simple: bool
+) -> Node:
     node = Node(id=name, type=type_)
     match type_:
         case NodeType.CALL | NodeType.HTTP | NodeType.PYTHON:
@@ -217,6 +220,16 @@ def _node(choices: Choices, name: str, type_: NodeType, incoming: list[str], dep
             return replace(node, outcome=choices.of(("succeeded", "failed")), output=output)
         case NodeType.WAIT:
             return replace(node, wait_ms=500)
+        case NodeType.SUBFLOW:
+            return replace(
+                node,
+                child_workflow="other",
+                input=choices.of(_inputs(incoming) + (_INSIDE if depth else [])),
+                optional=choices.of((False, False, True)),
+                detach=choices.of((False, False, False, True)),
+                retry=RetryPolicy(max_attempts=choices.whole(1, 2), initial_ms=100),
+                timeouts=TimeOuts(total_ms=None if simple else choices.of((None, 1_500))),
+            )
         case NodeType.WAIT_FOR_EVENT:
             total = choices.of((None, 800))
             named = replace(node, event=choices.of(SIGNALS), timeouts=TimeOuts(total_ms=total))

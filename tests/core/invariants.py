@@ -153,7 +153,7 @@ def check_nothing_runs_without_its_tokens(world: World) -> None:
             assert (tokens.live | tokens.dead) == (1 << len(into)) - 1, f"{path} did not wait"
 
 
-def check_something_is_waited_for(world: World) -> None:
+def check_something_is_waited_for(world: World) -> None:  # noqa: C901 - one look for each state
     """A run that is not over has work to give out, work that is done, a timer, or a wait for a signal."""
     if world.run.is_final:
         assert not world.db.timers
@@ -174,7 +174,9 @@ def check_something_is_waited_for(world: World) -> None:
             node = world.graph.node(row.path)
             if node.type in LOOP_NODES:
                 continue  # seen by its counts
-            if node.type is NodeType.WAIT:
+            if node.type is NodeType.SUBFLOW:
+                check_child_is_asked_for(world, row)
+            elif node.type is NodeType.WAIT:
                 assert (row.path, "wait", row.attempt) in world.db.timers
             elif node.timeouts.total_ms is not None:
                 assert (row.path, "event_timeout", row.attempt) in world.db.timers
@@ -184,10 +186,20 @@ def check_something_is_waited_for(world: World) -> None:
         told = not any(kind == "go_on" for _, kind, _ in world.db.timers)
         quiet = {TaskState.RUNNING, TaskState.PENDING}
         loops = {row.path for row in open_rows if world.graph.node(row.path).type in LOOP_NODES}
+        loops |= {path for path, child in world.db.children.items() if child.is_open and child.stop is not None}
         still = [row for row in open_rows if row.state not in quiet and row.path not in loops]
         assert not (told and still), "something may still start"
         closes = any(loop.closing for loop in world.db.loops.values())  # page by page, as `told` is
-        assert closes or ("", "cancel_grace", 0) in world.db.timers
+        only_children = loops and all(row.path in loops or row.state is TaskState.PENDING for row in open_rows)
+        assert closes or only_children or ("", "cancel_grace", 0) in world.db.timers
+
+
+def check_child_is_asked_for(world: World, row: TaskRow) -> None:
+    """A subflow node that waits has asked for a run of its own attempt."""
+    child = world.db.children[row.path]
+    assert child.is_open, f"{row.path} waits for nobody"
+    assert child.attempt == row.attempt
+    assert any(to == child.child and kind == "StartChild" for to, kind, _ in world.handovers)
 
 
 def check_nothing_starts(world: World, open_rows: Iterable[TaskRow]) -> None:
@@ -323,6 +335,7 @@ def check_replay(world: World) -> None:
     assert state.payloads == world.db.payloads
     assert {key: left for key, left in state.attempts.items() if left} == world.db.attempts
     assert state.loops == world.db.loops
+    assert {path: row for path, row in state.children.items() if row} == world.db.children
     assert {path: row for path, row in state.scopes.items() if row} == world.db.scopes
     untaken = sorted(row.seq for rows in state.signals.values() for row in rows)
     assert untaken == sorted(seq for seq, row in world.db.signals.items() if row.taken_by is None)

@@ -18,10 +18,12 @@ from headway.coordinator.core.refusals import (
     NothingToRetry,
     RunClosed,
 )
+from headway.coordinator.core.rows import ChildRow
 from tests.core.generated import ERRORS, OUTPUTS, SIGNALS, Choices
 from tests.core.simulator import World
 
 OWNERS = ("worker", "other")
+CHILD_ENDS = ("succeeded", "succeeded", "failed", "cancelled", "refused", "unstarted")
 
 
 class Player:
@@ -38,7 +40,7 @@ class Player:
         world.chance = chance.whole(0, 99) / 100
         world.share = self._seldom()
         world.advance(milliseconds=chance.of((0, 0, 1, 50, 300)))
-        plays: list[tuple[int, Callable[[], object]]] = [(8, self.lease), (8, self.report)]
+        plays: list[tuple[int, Callable[[], object]]] = [(8, self.lease), (8, self.report), (4, self.child)]
         if not self.calm:
             plays += [
                 (2, self.lose), (2, self.renew), (2, self.stale_report), (1, self.lease_again), (1, self.early_reaper),
@@ -65,6 +67,8 @@ class Player:
                 self.report_one(self.chance.of(world.running()))
             elif world.ready():
                 world.lease(self.chance.of(world.ready()))
+            elif self.children():
+                self.child()
             elif world.db.timers and not (world.waiting() and self._seldom()):
                 world.fire(world.next_timer())
             elif world.waiting():
@@ -168,6 +172,31 @@ class Player:
                 seq = self.world.run.seq
                 assert not self.world.expire(path)
                 assert self.world.run.seq == seq
+
+    # --- runs that subflow nodes started
+
+    def children(self) -> list[ChildRow]:
+        """Those that are waited for."""
+        return [row for _, row in sorted(self.world.db.children.items()) if row.is_open]
+
+    def child(self) -> None:
+        """One of them ends, however it likes, perhaps told of twice; or one is told of that nobody waits for."""
+        world, chance = self.world, self.chance
+        waited_for = self.children()
+        rows = [*waited_for, *world.db.children.values()]
+        if not rows:
+            return
+        row = chance.of(rows)
+        state = chance.of(("started", "refused") if row.detached else CHILD_ENDS)
+        error: dict[str, Json] | None = {"failure_class": "timeout", "message": "late", "paths": ["a"], "type": "NO"}
+        counts = row.is_open
+        for _ in range(2):
+            seq = world.run.seq
+            told = world.child(row.path, state, chance.of(OUTPUTS), error=error, attempt=row.attempt, child=row.child)
+            assert told == counts
+            assert world.run.seq == seq + counts
+            counts = False
+        assert not world.child(row.path, "succeeded", None, attempt=row.attempt, child="f" * 32)
 
     # --- timers and users
 

@@ -17,6 +17,7 @@ from headway.coordinator.core import actions as do
 from headway.coordinator.core.admission import (
     Answer,
     RunGate,
+    child_applies,
     earliest,
     lease_answer,
     lease_has_expired,
@@ -29,6 +30,7 @@ from headway.coordinator.core.decide import Decision, Need, decide, wants
 from headway.coordinator.core.decide.redo import RedoPlan, plan_redo
 from headway.coordinator.core.document import EMPTY, Document
 from headway.coordinator.core.events import (
+    ChildFinished,
     Failure,
     LeaseExpired,
     LeaseReleased,
@@ -53,6 +55,7 @@ from headway.coordinator.core.refusals import RunNotFinished
 from headway.coordinator.core.rows import (
     AttemptRow,
     BeatRow,
+    ChildRow,
     LoopRow,
     PayloadKey,
     RunRow,
@@ -96,6 +99,7 @@ class Tables:
     timers: dict[TimerKey, datetime] = field(default_factory=dict[TimerKey, datetime])
     loops: dict[str, LoopRow] = field(default_factory=dict[str, LoopRow])
     scopes: dict[str, ScopeRow] = field(default_factory=dict[str, ScopeRow])
+    children: dict[str, ChildRow] = field(default_factory=dict[str, ChildRow])
 
 
 class World:
@@ -114,6 +118,7 @@ class World:
         self.db = Tables()
         self.history: list[Entry] = []
         self.dispatches: list[tuple[str, int]] = []
+        self.handovers: list[tuple[str, str, Document]] = []
         self.chance = 0.0
         self.questions = 0
         self.looked_up = 0
@@ -242,6 +247,34 @@ class World:
                 return plan_redo(Draft(state), self.graph, chosen)
             except Missing as missing:
                 self._load(state, missing.keys)
+
+    def child(
+        self,
+        path: str,
+        state: str,
+        output: Json = None,
+        *,
+        error: dict[str, Json] | None = None,
+        attempt: int | None = None,
+        child: str | None = None,
+    ) -> bool:
+        """Tell of the end of the run that a subflow node asked for. False: nobody waits for it."""
+        row = self.db.children.get(path)
+        event = ChildFinished(
+            at=self._event_time(),
+            chance=self.chance,
+            path=path,
+            attempt=(1 if row is None else row.attempt) if attempt is None else attempt,
+            child=child or ("" if row is None else row.child),
+            state=state,
+            error=error,
+            output=Document.of(output) if state == "succeeded" else None,
+        )
+
+        def judge(draft: Draft) -> object | None:
+            return None if child_applies(draft.run, draft.task(path), draft.child(path), event) else False
+
+        return self._submit(event, judge) is None
 
     # --- timers
 
@@ -468,6 +501,7 @@ class World:
         if isinstance(verdict, Decision) and state.run is not None:
             complete = self._whole_state()
             complete.instants.update(state.instants)
+            complete.child_ids.update(state.child_ids)
             whole = decide(complete, event)
             assert isinstance(whole, Decision)
             assert whole.actions == verdict.actions, "the decision depends on what happens to be loaded"
@@ -491,6 +525,7 @@ class World:
         state.timers.update(self.db.timers)
         state.loops.update(copied(self.db.loops))
         state.scopes.update(copied(self.db.scopes))
+        state.children.update(copied(self.db.children))
         state.results.update({path: self._results(path) for path in self.db.loops})
         for row in self._untaken():
             state.signals.setdefault(row.name, []).append(copy.copy(row))
@@ -542,6 +577,10 @@ class World:
 
     def _load_of_loops(self, state: State, key: Key) -> None:
         match key:
+            case ("child", path):
+                state.children.setdefault(path, copied(self.db.children.get(path)))
+            case ("child_id", path, int(attempt)):
+                state.child_ids[path, attempt] = child_of(path, attempt)
             case ("loop", path):
                 state.loops.setdefault(path, copied(self.db.loops.get(path)))
             case ("scope", path):
@@ -560,7 +599,7 @@ class World:
                 raise AssertionError(f"no such key: {key}")
 
     def _load_whole(self, state: State, whole: str) -> None:
-        if whole == "timers":
+        if whole in ("timers", "deadline"):
             for key, due_at in self.db.timers.items():
                 state.timers.setdefault(key, due_at)
             state.loaded.add((whole,))
@@ -597,6 +636,8 @@ class World:
         db.tokens.update(copied(changes.tokens))
         db.loops.update(copied(changes.loops))
         db.scopes.update(copied(changes.scopes))
+        db.children.update(copied(changes.children))
+        self.handovers.extend(changes.handovers)
         assert not changes.payloads.keys() & db.payloads.keys(), "a payload is written a second time"
         db.payloads.update(changes.payloads)
         for left in changes.attempts:
@@ -616,7 +657,8 @@ class World:
 
     def _drop(self, scope: str, gone: set[str]) -> None:
         db = self.db
-        db.scopes.pop(scope, None)  # none: it was begun in the same decision
+        db.scopes.pop(scope, None)  # it may have begun and ended in this decision
+        db.children = {path: row for path, row in db.children.items() if path not in gone}
         db.tasks = {path: row for path, row in db.tasks.items() if path not in gone}
         db.tokens = {path: row for path, row in db.tokens.items() if path not in gone}
         db.payloads = {key: data for key, data in db.payloads.items() if key[0] not in gone}
@@ -637,6 +679,11 @@ class World:
     def _watch(self) -> None:
         for watcher in self.watchers:
             watcher(self)
+
+
+def child_of(path: str, attempt: int) -> str:
+    """The id of the run that an attempt of a subflow node starts."""
+    return f"{path}/{attempt}".encode().hex().ljust(32, "0")[-32:]
 
 
 def copied(value: T) -> T:

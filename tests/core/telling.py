@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.events import (
+    ChildFinished,
     LeaseExpired,
     LeaseReleased,
     NodeCancelled,
@@ -61,6 +62,8 @@ def _event(event: RunEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one line f
             return f"somebody pauses the run{' and its clock' if event.stop_clock else ''}"
         case RunResumed():
             return "somebody resumes the run"
+        case ChildFinished():
+            return f"the child of {event.path}, attempt {event.attempt}: {event.state}"
         case NodeSkipped():
             return f"somebody skips {event.path} with {event.output.raw.decode()}"
         case RunRetried():
@@ -144,6 +147,14 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
             return f"{action.path} takes signal {action.seq}"
         case do.LabelRun():
             return f"label the run: {', '.join(f'{name}={value}' for name, value in action.labels.items())}"
+        case do.OpenChild():
+            return f"{action.path} asks for a run of {action.workflow}, attempt {action.attempt}"
+        case do.StopChild():
+            return f"the child of {action.path} is to stop: {action.cause}"
+        case do.CloseChild():
+            return f"the child of {action.path} is waited for no more: {action.state}"
+        case do.HandOver():
+            return f"hand over: {action.kind}"
         case _:
             return _action_of_loops(action)
 

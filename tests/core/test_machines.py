@@ -154,7 +154,7 @@ _BY_ACTION: list[tuple[do.Action, dict[str, str]]] = [
     ],
     (do.ScheduleRetry(path="a", due_at=EPOCH), _arrows({"schedule_retry"})),
     (do.ReapLease(path="a", outcome="lost"), _arrows({"reap_lease"})),
-    (do.AwaitTask(path="a", due_at=None), _arrows({"wait"})),
+    (do.AwaitTask(path="a", due_at=None), _arrows({"wait", "retry_waiting"})),
     (do.DispatchTask(path="a", attempt=1, via="dependencies_satisfied"), _arrows({"dependencies_satisfied"})),
     (do.DispatchTask(path="a", attempt=1, via="retry_ready"), _arrows({"retry_ready"})),
     (do.DispatchTask(path="a", attempt=1, via=None), {"ready": "ready"}),
@@ -178,6 +178,7 @@ def test_the_projector_moves_runs_exactly_as_the_table_allows() -> None:
     outcomes = (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)
     allowed = {
         (do.StartRun, RunState.PENDING): RunState.RUNNING,
+        (RunState.CANCELLED, RunState.PENDING): RunState.CANCELLED,
         **{(target, RunState.RUNNING): target for target in outcomes},
         **{(do.ReopenRun, source): RunState.RUNNING for source in outcomes},
     }

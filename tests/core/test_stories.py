@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headway.coordinator.core.admission import Answer
+from headway.coordinator.core.plan import Json
 from tests.core import invariants
 from tests.core.invariants import begin
 from tests.core.simulator import World
@@ -307,7 +308,30 @@ def a_cancel_of_a_run_inside_a_map() -> World:
     return world
 
 
+def a_subflow_that_is_cancelled_by_its_parent() -> World:
+    world = begin(
+        """
+        workflow: purchase
+        nodes:
+          pay: {type: subflow, workflow: payment, input: "${input}"}
+          ship: {type: call, handler: shipping.create}
+        edges: [[pay, ship]]
+    """,
+        {"order": 7},
+    )
+    world.advance(seconds=5)
+    world.cancel(grace_ms=10_000)
+    world.advance(seconds=10)
+    world.fire(("", "cancel_grace", 0))
+    world.advance(seconds=2)
+    error: dict[str, Json] = {"failure_class": "cancelled", "message": "cancelled by request", "paths": []}
+    assert world.child("pay", "cancelled", error=error)
+    assert not world.child("pay", "cancelled", error=error)
+    return world
+
+
 STORIES: list[Callable[[], World]] = [
+    a_subflow_that_is_cancelled_by_its_parent,
     an_order_that_is_tried_again_and_then_handled_by_its_failure_edge,
     a_worker_that_was_taken_for_dead_reports_after_its_lease_was_reaped,
     a_cancel_that_one_holder_hears_and_the_other_does_not,

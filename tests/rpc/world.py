@@ -76,7 +76,7 @@ SWEEP = "workflow: swept\nnodes:\n  work: {type: call, handler: h.work, queue: s
 EMPTY = """
 DELETE FROM runs; DELETE FROM outputs; DELETE FROM tasks; DELETE FROM attempts; DELETE FROM beats; DELETE FROM tokens;
 DELETE FROM run_events; DELETE FROM outbox; DELETE FROM timers; DELETE FROM signals; DELETE FROM requests;
-DELETE FROM run_labels; DELETE FROM workers; DELETE FROM loops; DELETE FROM scopes;
+DELETE FROM run_labels; DELETE FROM workers; DELETE FROM loops; DELETE FROM scopes; DELETE FROM children;
 DELETE FROM stale_reports; DELETE FROM start_keys; DELETE FROM definitions;
 DELETE FROM buckets WHERE bucket > 1; UPDATE settings SET value = '2';
 """

@@ -228,8 +228,8 @@ async def test_lock_steps_gives_what_the_rows_have_in_their_order(database: asyn
     columns = [attribute.name for attribute in prepared.get_attributes()]
 
     assert columns[:3] == ["run_id", "is_there", "now"]
-    assert tuple(columns[3:28]) == RunRow.__struct_fields__
-    assert columns[28:] == of_tasks[1:]
+    assert tuple(columns[3:29]) == RunRow.__struct_fields__
+    assert columns[29:] == of_tasks[1:]
 
 
 @pytest.mark.parametrize("row", [RUN, TASK, LOOP, SCOPE], ids=["run", "task", "loop", "scope"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.graph import Graph
-from headway.coordinator.core.plan import WORKER_NODES, FailureClass, Literal, Place
+from headway.coordinator.core.plan import RETRYABLE_NODES, FailureClass, Literal, Place
 from headway.coordinator.testkit.agenda import Chooser
 from headway.coordinator.testkit.bodies import graphs_of, inside
 from headway.coordinator.testkit.cases import Act, Case, Mock, MockedFailure, Result
@@ -54,7 +54,7 @@ def case(choices: Choices, graph: Graph, *, calm: bool) -> Case:
         inside(body, node.id)
         for body, inner in graphs_of(graph).items()
         for node in inner.plan.nodes.values()
-        if node.type in WORKER_NODES
+        if node.type in RETRYABLE_NODES
     ]
     acts: list[Act] = []
     crashes: dict[tuple[str, int], Crash] = {}

@@ -49,6 +49,11 @@ class Filters(Protocol):
         ...
 
     @property
+    def parent(self) -> str | None:
+        """The run whose subflow nodes started them."""
+        ...
+
+    @property
     def label(self) -> list[tuple[str, str]]:
         """All of them."""
         ...
@@ -82,6 +87,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--state", action="append", default=[], choices=STATES, help="in this state (or: repeat it)")
     group.add_argument("--failure-class", choices=CLASSES, help="that ended so")
     group.add_argument("--key", help="started with this idempotency key; `ORDER-*`: with one that begins so")
+    group.add_argument("--parent", metavar="RUN", help="started by subflow nodes of this run (its whole id)")
     group.add_argument(
         "--label",
         action="append",
@@ -112,6 +118,7 @@ def filter_of(given: Filters) -> RunFilter:
         key=None if begins else given.key,
         key_prefix=given.key[:-1] if begins and given.key else None,
         labels=dict(given.label),
+        parent_run_id=given.parent,
     )
 
 

@@ -141,6 +141,8 @@ def task_row(task: Task, now: datetime) -> Row:
         state.append(f" ({visible(task.disposition)})", style="dim")
     if task.cause:
         state.append(f" ({visible(task.cause)})", style="dim")
+    if task.child_run_id:
+        state.append(f" (run {task.child_run_id})", style="dim")
     if task.undoes:
         state.append(f" (undoes {task.undoes})", style="dim")
     if task.items is not None:
@@ -224,6 +226,8 @@ def _awaited_by(task: Task, now: datetime) -> list[str]:
             if counts is not None:
                 of = f"of {counts.total} items" if task.type == "map" else f"after {counts.succeeded} iterations"
                 what = f"{counts.running} {of} under way" if counts.running else f"the next one, {of}"
+            elif task.type == "subflow":
+                what = f"run {task.child_run_id} to end" if task.child_run_id else "the run to be resumed"
             else:
                 what = (f"signal {task.waits_for!r}" if task.waits_for else "its time") + due
         case TaskState.RETRYING:

@@ -32,6 +32,7 @@ class ReasonKind(StrEnum):
     PAUSED = "paused"  # the run is paused
     CLOSED = "closed"  # the run is over, and its worker did not end in time: what it did is unknown
     ITEMS = "items"  # a map or repeat waits for its items or iterations
+    CHILD = "child"  # a subflow node waits for the run that it started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,7 @@ class Reason:
         workers: Workers of the queue that were seen lately.
         worker_seen_at: When one was last seen; None: not within the last hour.
         error: How it failed.
+        child_run_id: The run that is waited for; empty: none.
     """
 
     path: str
@@ -81,6 +83,7 @@ class Reason:
     workers: int
     worker_seen_at: datetime | None
     error: TaskError | None
+    child_run_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +131,7 @@ def _reason(message: runs_pb2.Reason) -> Reason:
         signal=message.signal,
         branches=tuple(OpenEdge(from_node=each.from_node, on=each.on) for each in message.branches),
         workers=message.workers,
+        child_run_id=message.child_run_id,
         worker_seen_at=seen_at,
         error=_translate.task_error(message.error) if message.HasField("error") else None,
     )

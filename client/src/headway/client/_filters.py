@@ -30,6 +30,7 @@ class RunFilter:
         key_prefix: How their idempotency keys begin.
         labels: All of these, by name.
         run_id_prefix: How their ids begin.
+        parent_run_id: The run whose subflow nodes started them.
     """
 
     workflow: str | None = None
@@ -44,6 +45,7 @@ class RunFilter:
     key_prefix: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     run_id_prefix: str | None = None
+    parent_run_id: str | None = None
 
     def message(self) -> runs_pb2.RunFilter:
         """The filter as it goes over the wire."""
@@ -56,6 +58,7 @@ class RunFilter:
             key_prefix=self.key_prefix or "",
             labels=self.labels,
             run_id_prefix=self.run_id_prefix or "",
+            parent_run_id=self.parent_run_id or "",
         )
         for name in ("created_from", "created_until", "finished_from", "finished_until"):
             instant: datetime | None = getattr(self, name)

@@ -92,6 +92,8 @@ def run(message: runs_pb2.Run) -> values.Run:
         state=run_state(message.state),
         epoch=message.epoch,
         cancelling=message.cancelling,
+        parent_run_id=message.parent.run_id,
+        parent_path=message.parent.path,
         compensating=message.compensating,
         created_at=instant(message.created_at) if message.HasField("created_at") else None,
         finished_at=instant(message.finished_at) if message.HasField("finished_at") else None,
@@ -158,6 +160,7 @@ def task(message: runs_pb2.Task) -> values.Task:
         waits_for=message.waits_for,
         progress=progress(message.progress) if message.HasField("progress") else None,
         undoes=message.undoes,
+        child_run_id=message.child_run_id,
         items=item_counts(message.items) if message.HasField("items") else None,
     )
 

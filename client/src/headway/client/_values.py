@@ -79,6 +79,7 @@ class Run:
         run_id: Opaque.
         epoch: Grows when the run is reopened; from 1.
         cancelling: True while a cancel is under way.
+        parent_run_id, parent_path: the run, and its subflow node, that started it; empty: nobody's child.
         compensating: True while all is over but for what undoes it.
         last_seq: Sequence number of the latest event.
         key: Idempotency key it was started with; None: none.
@@ -99,6 +100,8 @@ class Run:
     epoch: int
     cancelling: bool
     compensating: bool = False
+    parent_run_id: str = ""
+    parent_path: str = ""
     created_at: datetime | None
     finished_at: datetime | None
     error: RunError | None
@@ -190,6 +193,7 @@ class Task:
             could do without it), "optional" (the node is) or "unhandled"; empty: it did not fail.
         waits_for: The signal that a waiting task waits for; empty: none.
         progress: What the handler of this attempt last told; None: nothing.
+        child_run_id: Of a subflow node: the latest run that it started; empty: none.
         undoes: Path of the task that it undoes; empty: none.
         items: How far a map or repeat is; None: it is neither, or never began.
     """
@@ -219,6 +223,7 @@ class Task:
     progress: TaskProgress | None = None
     undoes: str = ""
     items: ItemCounts | None = None
+    child_run_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ class Meant:
     until: datetime | None
     finished_since: datetime | None
     finished_until: datetime | None
+    parent: str | None
     dry_run: bool
     yes: bool
     request_id: str | None

@@ -112,6 +112,7 @@ class List(Command):
     until: datetime | None
     finished_since: datetime | None
     finished_until: datetime | None
+    parent: str | None
     limit: int
 
     @classmethod
@@ -323,6 +324,8 @@ def _header(output: Output, run: Run, now: datetime) -> None:
         output.say(f"cancelled {run.cancel_reason}")
     if run.key is not None:
         output.say(f"key       {run.key}")
+    if run.parent_run_id:
+        output.say(f"parent    run {run.parent_run_id}, node {run.parent_path}")
     if run.labels:
         output.say(f"labels    {labels_of(run.labels)}")
     if run.error is not None:

@@ -16,6 +16,7 @@ __all__ = [
     "MAX_BUCKETS",
     "MalformedId",
     "bucket_of",
+    "child_id",
     "idempotency_key",
     "key_bucket",
     "parse_run_id",
@@ -33,6 +34,19 @@ _make = pgproto.UUID  # what rows bring: equal to any UUID, and much quicker
 def run_id_in(bucket: int, seed: UUID) -> UUID:
     """The run id that a seed gives in a bucket: the same seed, the same id."""
     return _make(seed.bytes[:14] + bucket.to_bytes(2, "big"))
+
+
+def child_id(run_id: UUID, path: str, attempt: int, buckets: int) -> UUID:
+    """The id of the run that an attempt of a subflow node starts: the same each time it is worked out.
+
+    Args:
+        run_id: of the parent.
+        path: of the node's task.
+        attempt: of that task.
+        buckets: that new runs are spread over.
+    """
+    digest = hashlib.sha256(f"{run_id.hex}/{path}/{attempt}".encode()).digest()
+    return run_id_in(int.from_bytes(digest[14:18], "big") % buckets, UUID(bytes=run_id.bytes[:6] + digest[:10]))
 
 
 def is_seeded_by(run_id: UUID, seed: UUID) -> bool:

@@ -52,6 +52,7 @@ class Delivery:
     run_id: str
     type: str
     event: bytes
+    trace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +87,13 @@ class Coordinator:
         """
         request = events_pb2.DeliverRequest(
             handovers=[
-                events_pb2.Handover(request_id=item.request_id, run_id=item.run_id, type=item.type, event=item.event)
+                events_pb2.Handover(
+                    request_id=item.request_id,
+                    run_id=item.run_id,
+                    type=item.type,
+                    event=item.event,
+                    traceparent=item.trace,
+                )
                 for item in deliveries
             ]
         )

@@ -106,7 +106,7 @@ class HandoverCarrier:
                 self._set_aside(row.outbox_id, str(error))
                 continue
             deliveries[row.outbox_id] = Delivery(
-                request_id=str(row.outbox_id), run_id=run_id_text(row.run_id), type=kind, event=event
+                request_id=str(row.outbox_id), run_id=run_id_text(row.run_id), type=kind, event=event, trace=row.trace
             )
         return deliveries
 

@@ -49,11 +49,12 @@ class Dispatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """A row of kind `handover`: an event for the run `run_id`."""
+    """A row of kind `handover`: an event for the run `run_id`; `trace` as of a dispatch."""
 
     outbox_id: UUID
     run_id: UUID
     body: bytes
+    trace: str = ""
 
 
 def dispatch_values(row: Dispatch, trace: str) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ ORDER BY outbox_id;
 
 -- name: claim_handovers
 -- Why: apart from the dispatches, so that a coordinator that is slow or down never holds them up.
-SELECT outbox_id, run_id, body
+SELECT outbox_id, run_id, body, trace
 FROM outbox
 WHERE bucket = $1
   AND kind = 'handover'

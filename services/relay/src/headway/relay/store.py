@@ -290,4 +290,4 @@ async def _nothing_to_reset(_connection: object) -> None:
 
 
 def _handover(record: asyncpg.Record) -> Handover:
-    return Handover(outbox_id=record["outbox_id"], run_id=record["run_id"], body=record["body"])
+    return Handover(outbox_id=record["outbox_id"], run_id=record["run_id"], body=record["body"], trace=record["trace"])

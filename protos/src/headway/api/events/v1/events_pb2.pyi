@@ -25,16 +25,18 @@ class DeliverRequest(_message.Message):
     def __init__(self, handovers: _Optional[_Iterable[_Union[Handover, _Mapping]]] = ...) -> None: ...
 
 class Handover(_message.Message):
-    __slots__ = ("request_id", "run_id", "type", "event")
+    __slots__ = ("request_id", "run_id", "type", "event", "traceparent")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     EVENT_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     run_id: str
     type: str
     event: bytes
-    def __init__(self, request_id: _Optional[str] = ..., run_id: _Optional[str] = ..., type: _Optional[str] = ..., event: _Optional[bytes] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, request_id: _Optional[str] = ..., run_id: _Optional[str] = ..., type: _Optional[str] = ..., event: _Optional[bytes] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class DeliverResponse(_message.Message):
     __slots__ = ("answers",)

@@ -49,6 +49,7 @@ class ReasonKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_KIND_PAUSED: _ClassVar[ReasonKind]
     REASON_KIND_CLOSED: _ClassVar[ReasonKind]
     REASON_KIND_ITEMS: _ClassVar[ReasonKind]
+    REASON_KIND_CHILD: _ClassVar[ReasonKind]
 RUN_STATE_UNSPECIFIED: RunState
 RUN_STATE_PENDING: RunState
 RUN_STATE_RUNNING: RunState
@@ -78,9 +79,10 @@ REASON_KIND_FAILED: ReasonKind
 REASON_KIND_PAUSED: ReasonKind
 REASON_KIND_CLOSED: ReasonKind
 REASON_KIND_ITEMS: ReasonKind
+REASON_KIND_CHILD: ReasonKind
 
 class Run(_message.Message):
-    __slots__ = ("run_id", "namespace", "workflow", "version", "state", "epoch", "cancelling", "created_at", "finished_at", "error", "output", "last_seq", "key", "input", "paused_at", "pause_reason", "clock_paused", "cancel_reason", "compensating", "labels")
+    __slots__ = ("run_id", "namespace", "workflow", "version", "state", "epoch", "cancelling", "created_at", "finished_at", "error", "output", "last_seq", "key", "input", "paused_at", "pause_reason", "clock_paused", "cancel_reason", "compensating", "labels", "parent")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -108,6 +110,7 @@ class Run(_message.Message):
     CANCEL_REASON_FIELD_NUMBER: _ClassVar[int]
     COMPENSATING_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     namespace: str
     workflow: str
@@ -128,7 +131,8 @@ class Run(_message.Message):
     cancel_reason: str
     compensating: bool
     labels: _containers.ScalarMap[str, str]
-    def __init__(self, run_id: _Optional[str] = ..., namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., version: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., epoch: _Optional[int] = ..., cancelling: _Optional[bool] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., output: _Optional[bytes] = ..., last_seq: _Optional[int] = ..., key: _Optional[str] = ..., input: _Optional[bytes] = ..., paused_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[str] = ..., clock_paused: _Optional[bool] = ..., cancel_reason: _Optional[str] = ..., compensating: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    parent: Parent
+    def __init__(self, run_id: _Optional[str] = ..., namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., version: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., epoch: _Optional[int] = ..., cancelling: _Optional[bool] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., output: _Optional[bytes] = ..., last_seq: _Optional[int] = ..., key: _Optional[str] = ..., input: _Optional[bytes] = ..., paused_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[str] = ..., clock_paused: _Optional[bool] = ..., cancel_reason: _Optional[str] = ..., compensating: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ...) -> None: ...
 
 class RunError(_message.Message):
     __slots__ = ("failure_class", "message", "paths")
@@ -141,7 +145,7 @@ class RunError(_message.Message):
     def __init__(self, failure_class: _Optional[str] = ..., message: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("task_id", "path", "type", "state", "attempt", "tries", "losses", "generation", "queue", "handler", "owner", "lease_expires_at", "created_at", "started_at", "finished_at", "error", "cause", "due_at", "attempts", "output", "disposition", "waits_for", "progress", "undoes", "items")
+    __slots__ = ("task_id", "path", "type", "state", "attempt", "tries", "losses", "generation", "queue", "handler", "owner", "lease_expires_at", "created_at", "started_at", "finished_at", "error", "cause", "due_at", "attempts", "output", "disposition", "waits_for", "progress", "undoes", "items", "child_run_id")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -167,6 +171,7 @@ class Task(_message.Message):
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     UNDOES_FIELD_NUMBER: _ClassVar[int]
     ITEMS_FIELD_NUMBER: _ClassVar[int]
+    CHILD_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     path: str
     type: str
@@ -192,7 +197,18 @@ class Task(_message.Message):
     progress: Progress
     undoes: str
     items: ItemCounts
-    def __init__(self, task_id: _Optional[str] = ..., path: _Optional[str] = ..., type: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., tries: _Optional[int] = ..., losses: _Optional[int] = ..., generation: _Optional[int] = ..., queue: _Optional[str] = ..., handler: _Optional[str] = ..., owner: _Optional[str] = ..., lease_expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[TaskError, _Mapping]] = ..., cause: _Optional[str] = ..., due_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., output: _Optional[bytes] = ..., disposition: _Optional[str] = ..., waits_for: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., undoes: _Optional[str] = ..., items: _Optional[_Union[ItemCounts, _Mapping]] = ...) -> None: ...
+    child_run_id: str
+    def __init__(self, task_id: _Optional[str] = ..., path: _Optional[str] = ..., type: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., tries: _Optional[int] = ..., losses: _Optional[int] = ..., generation: _Optional[int] = ..., queue: _Optional[str] = ..., handler: _Optional[str] = ..., owner: _Optional[str] = ..., lease_expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[TaskError, _Mapping]] = ..., cause: _Optional[str] = ..., due_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., output: _Optional[bytes] = ..., disposition: _Optional[str] = ..., waits_for: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., undoes: _Optional[str] = ..., items: _Optional[_Union[ItemCounts, _Mapping]] = ..., child_run_id: _Optional[str] = ...) -> None: ...
+
+class Parent(_message.Message):
+    __slots__ = ("run_id", "path", "detached")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    DETACHED_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    path: str
+    detached: bool
+    def __init__(self, run_id: _Optional[str] = ..., path: _Optional[str] = ..., detached: _Optional[bool] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("percent", "message", "at")
@@ -380,7 +396,7 @@ class ExplainResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., message: _Optional[str] = ..., reasons: _Optional[_Iterable[_Union[Reason, _Mapping]]] = ..., left_out: _Optional[int] = ...) -> None: ...
 
 class Reason(_message.Message):
-    __slots__ = ("path", "kind", "message", "since", "until", "queue", "handler", "owner", "attempt", "signal", "branches", "workers", "worker_seen_at", "error")
+    __slots__ = ("path", "kind", "message", "since", "until", "queue", "handler", "owner", "attempt", "signal", "branches", "workers", "worker_seen_at", "error", "child_run_id")
     PATH_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -395,6 +411,7 @@ class Reason(_message.Message):
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     WORKER_SEEN_AT_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    CHILD_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     path: str
     kind: ReasonKind
     message: str
@@ -409,7 +426,8 @@ class Reason(_message.Message):
     workers: int
     worker_seen_at: _timestamp_pb2.Timestamp
     error: TaskError
-    def __init__(self, path: _Optional[str] = ..., kind: _Optional[_Union[ReasonKind, str]] = ..., message: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., queue: _Optional[str] = ..., handler: _Optional[str] = ..., owner: _Optional[str] = ..., attempt: _Optional[int] = ..., signal: _Optional[str] = ..., branches: _Optional[_Iterable[_Union[OpenEdge, _Mapping]]] = ..., workers: _Optional[int] = ..., worker_seen_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[TaskError, _Mapping]] = ...) -> None: ...
+    child_run_id: str
+    def __init__(self, path: _Optional[str] = ..., kind: _Optional[_Union[ReasonKind, str]] = ..., message: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., queue: _Optional[str] = ..., handler: _Optional[str] = ..., owner: _Optional[str] = ..., attempt: _Optional[int] = ..., signal: _Optional[str] = ..., branches: _Optional[_Iterable[_Union[OpenEdge, _Mapping]]] = ..., workers: _Optional[int] = ..., worker_seen_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[TaskError, _Mapping]] = ..., child_run_id: _Optional[str] = ...) -> None: ...
 
 class OpenEdge(_message.Message):
     __slots__ = ("from_node", "on")
@@ -462,7 +480,7 @@ class Item(_message.Message):
     def __init__(self, path: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., output: _Optional[bytes] = ...) -> None: ...
 
 class RunFilter(_message.Message):
-    __slots__ = ("workflow", "version", "states", "failure_class", "created_from", "created_until", "finished_from", "finished_until", "key", "key_prefix", "labels", "run_id_prefix")
+    __slots__ = ("workflow", "version", "states", "failure_class", "created_from", "created_until", "finished_from", "finished_until", "key", "key_prefix", "labels", "run_id_prefix", "parent_run_id")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -482,6 +500,7 @@ class RunFilter(_message.Message):
     KEY_PREFIX_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     workflow: str
     version: int
     states: _containers.RepeatedScalarFieldContainer[RunState]
@@ -494,7 +513,8 @@ class RunFilter(_message.Message):
     key_prefix: str
     labels: _containers.ScalarMap[str, str]
     run_id_prefix: str
-    def __init__(self, workflow: _Optional[str] = ..., version: _Optional[int] = ..., states: _Optional[_Iterable[_Union[RunState, str]]] = ..., failure_class: _Optional[str] = ..., created_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., key: _Optional[str] = ..., key_prefix: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., run_id_prefix: _Optional[str] = ...) -> None: ...
+    parent_run_id: str
+    def __init__(self, workflow: _Optional[str] = ..., version: _Optional[int] = ..., states: _Optional[_Iterable[_Union[RunState, str]]] = ..., failure_class: _Optional[str] = ..., created_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., key: _Optional[str] = ..., key_prefix: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., run_id_prefix: _Optional[str] = ..., parent_run_id: _Optional[str] = ...) -> None: ...
 
 class ListRequest(_message.Message):
     __slots__ = ("namespace", "filter", "page_size", "page_token")

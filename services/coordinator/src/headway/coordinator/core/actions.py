@@ -13,7 +13,7 @@ from msgspec import Struct
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import Failure
 from headway.coordinator.core.machines import RunState
-from headway.coordinator.core.rows import PayloadKey
+from headway.coordinator.core.rows import Parent, PayloadKey
 
 
 class Order(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
@@ -106,7 +106,7 @@ class DispatchTask(Order, frozen=True, gc=False, tag=10):
 
 
 class AwaitTask(Order, frozen=True, gc=False, tag=11):
-    """pending -> waiting."""
+    """pending or retrying -> waiting."""
 
     path: str
     due_at: datetime | None
@@ -359,6 +359,52 @@ class DropScope(Order, frozen=True, gc=False, tag=48):
     paths: tuple[str, ...]
 
 
+class AdoptRun(Order, frozen=True, gc=False, tag=70):
+    """The run is a child; whose, it is told again when its parent takes it up again."""
+
+    parent: Parent
+
+
+class OpenChild(Order, frozen=True, gc=False, tag=71):
+    """Insert the row of a run that is asked to start, or to go on; HandOver asks it."""
+
+    path: str
+    attempt: int
+    child: str
+    workflow: str
+    version: int
+    detached: bool
+
+
+class StopChild(Order, frozen=True, gc=False, tag=72):
+    """A child is told to stop, and its end is waited for."""
+
+    path: str
+    attempt: int
+    cause: str
+
+
+class CloseChild(Order, frozen=True, gc=False, tag=73):
+    """A child's end has come, or is waited for no more."""
+
+    path: str
+    attempt: int
+    state: str
+
+
+class HandOver(Order, frozen=True, gc=False, tag=74):
+    """Write an outbox row for another run. Recorded by its size.
+
+    Attributes:
+        to: the run's id, in hexadecimal digits.
+        kind: what it is: core/handovers.py.
+    """
+
+    to: str
+    kind: str
+    body: Document
+
+
 Action: TypeAlias = (
     CreateRun
     | StartRun
@@ -403,4 +449,9 @@ Action: TypeAlias = (
     | FailScope
     | CloseScope
     | DropScope
+    | AdoptRun
+    | OpenChild
+    | StopChild
+    | CloseChild
+    | HandOver
 )

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from headway.coordinator.core.events import LeaseExpired, TimerFired
+from headway.coordinator.core.events import ChildFinished, LeaseExpired, TimerFired
 from headway.coordinator.core.machines import TaskState
-from headway.coordinator.core.rows import AttemptRow, RunRow, TaskRow
+from headway.coordinator.core.rows import AttemptRow, ChildRow, RunRow, TaskRow
 from headway.coordinator.core.state import Draft
 
 
@@ -113,6 +113,14 @@ def lease_has_expired(task: TaskRow | None, event: LeaseExpired) -> bool:
         and task.lease_expires_at is not None
         and task.lease_expires_at <= event.at
     )
+
+
+def child_applies(run: RunRow, task: TaskRow | None, child: ChildRow | None, event: ChildFinished) -> bool:
+    """True when the end of a run, or its start, is still waited for by the node that asked for it."""
+    if run.is_final or task is None or child is None:
+        return False
+    is_waiting = task.state is TaskState.WAITING and task.attempt == event.attempt
+    return is_waiting and child.is_open and child.attempt == event.attempt and child.child == event.child
 
 
 def timer_applies(run: RunRow, task: TaskRow | None, event: TimerFired) -> bool:

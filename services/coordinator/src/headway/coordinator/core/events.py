@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.plan import FailureClass
+from headway.coordinator.core.rows import Parent
 
 FORMAT = 1  # of recorded events and actions
 
@@ -51,6 +52,9 @@ class RunStarted(Event, frozen=True):
     trace: str
     input: Document
     labels: Mapping[str, str] = {}  # recorded by LabelRun
+    parent: Parent | None = None  # recorded by AdoptRun
+    deadline_at: datetime | None = None  # of the parent; recorded by ScheduleTimer
+    is_cancelled: bool = False  # by its parent, before it started; recorded by FinishRun
 
 
 class NodeCompleted(Event, frozen=True):
@@ -145,10 +149,33 @@ class NodeSkipped(Event, frozen=True):
 
 
 class RunRetried(Event, frozen=True):
-    """Somebody reopened the run. `chosen` empty: all that failed or was stopped."""
+    """Somebody reopened the run. `chosen` empty: all that failed or was stopped.
+
+    Its parent may do so when it is over, and else takes it up as it is.
+    """
 
     chosen: tuple[str, ...] = ()
     render_inputs: bool = False
+    parent: Parent | None = None  # recorded by AdoptRun
+    deadline_at: datetime | None = None  # as of RunStarted
+
+
+class ChildFinished(Event, frozen=True, kw_only=True):
+    """The run that a subflow node waits for is over, could not start, or, detached, has started.
+
+    Attributes:
+        child: the run's id.
+        state: as ChildRow.state.
+        error: of a run: its error; else {type, message}; None: it has none.
+        output: of a run that succeeded.
+    """
+
+    path: str
+    attempt: int
+    child: str
+    state: str
+    error: dict[str, Any] | None = None
+    output: Document | None = None
 
 
 RunEvent: TypeAlias = (
@@ -165,4 +192,5 @@ RunEvent: TypeAlias = (
     | RunResumed
     | NodeSkipped
     | RunRetried
+    | ChildFinished
 )

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState, TaskState
-from headway.coordinator.core.plan import Edge, FailureClass, Json, NodeType
-from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
+from headway.coordinator.core.plan import Edge, FailureClass, Json, Node, NodeType
+from headway.coordinator.core.rows import ChildRow, RunRow, TaskRow, TokenRow
 
 _NAMED_EDGES = 5  # that a sentence names
 
@@ -30,6 +30,7 @@ class ReasonKind(StrEnum):
     PAUSED = "paused"
     CLOSED = "closed"
     ITEMS = "items"
+    CHILD = "child"
 
 
 class Readers(Struct, frozen=True):
@@ -53,6 +54,7 @@ class Reason(Struct, frozen=True, kw_only=True):
     attempt: int = 0
     signal: str = ""
     branches: tuple[Edge, ...] = ()
+    child: str = ""
     readers: Readers = Readers()
     failure_class: FailureClass | None = None
     error: Mapping[str, Json] | None = None
@@ -65,6 +67,7 @@ class Scene(Struct, frozen=True, kw_only=True):
         tasks: those that are open; of a run that is over, those that its error names.
         tokens: of nodes that wait for several edges, as far as `joins_behind` names them.
         readers: by queue, for the tasks that are READY.
+        children: of subflow nodes that wait, the latest run that each started.
         timers: due times of the run's own timers, by kind.
         signals: of nodes that wait for a signal whose name an expression yielded, that name, by path.
     """
@@ -77,6 +80,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     readers: Mapping[str, Readers] = {}
     timers: Mapping[str, datetime] = {}
     signals: Mapping[str, str] = {}
+    children: Mapping[str, ChildRow] = {}
 
 
 def joins_behind(graph: Graph, paths: Iterable[str]) -> frozenset[str]:
@@ -121,7 +125,8 @@ def summary(scene: Scene) -> str:
         closed = "" if grace is None else f", at the latest until {_instant(grace)}"
         reason = f": {run.steering.cancel_reason}" if run.steering.cancel_reason else ""
         why = f"{_WHY[run.stop_cause]}{reason}"
-        return f"The run is being stopped ({why}) and waits for {holders} holder(s) of leases{closed}."
+        runs = f" and {len(scene.children)} child run(s)" if scene.children else ""
+        return f"The run is being stopped ({why}) and waits for {holders} holder(s) of leases{runs}{closed}."
     if run.paused_at is not None:
         why = f" ({run.steering.pause_reason})" if run.steering.pause_reason else ""
         clock = ", its time-outs standing still" if run.steering.clock_stopped else ""
@@ -231,9 +236,29 @@ def _waiting(scene: Scene, row: TaskRow) -> Reason:
         what = "items" if node.type is NodeType.MAP else "iterations"
         message = f"It waits for its {what} ({row.path}[…]); `headway show` counts them."
         return Reason(path=row.path, kind=ReasonKind.ITEMS, message=message, since=row.ready_at, attempt=row.attempt)
+    child = scene.children.get(row.path)
+    if node.type is NodeType.SUBFLOW:
+        return _subflow(row, node, child if child is not None and child.attempt == row.attempt else None)
     message = "It waits." if due is None else f"It waits for its time, which is {_when(due, scene.now)}."
     return Reason(
         path=row.path, kind=ReasonKind.TIMER, message=message, since=row.ready_at, until=due, attempt=row.attempt
+    )
+
+
+def _subflow(row: TaskRow, node: Node, child: ChildRow | None) -> Reason:
+    if child is None:
+        message = f"It starts a run of {node.child_workflow} when the run is resumed."
+    elif child.stop is not None:
+        message = f"It waits for run {child.child} of {child.workflow}, which was told to stop ({child.stop})."
+    else:
+        message = f"It waits for run {child.child} of {child.workflow}; `headway why {child.child}` says more."
+    return Reason(
+        path=row.path,
+        kind=ReasonKind.CHILD,
+        message=message,
+        since=row.ready_at,
+        attempt=row.attempt,
+        child="" if child is None else child.child,
     )
 
 

@@ -51,6 +51,7 @@ class Graph:
         sets: variables that are set in it, in its bodies, too.
         sets_in: those that are set in its bodies, by their repeat.
         bodies: of the maps and repeats, by their node.
+        subflows: nodes that start runs of other workflows. has_subflows: there are some, here or in bodies.
         outer: the graph that this is a body in; None: it is the workflow's own.
         last: the only node that nothing follows, but for those that end the run; None: there are several.
         tolerant: nodes whose failure, when no failure edge takes it, only counts once a join any or need can no longer
@@ -58,8 +59,8 @@ class Graph:
     """
 
     __slots__ = (
-        "bodies", "gathers", "has_scattered_waits", "incoming", "last", "outer", "outgoing", "plan", "sets", "sets_in",
-        "slot", "spots", "starts", "tolerant", "undoes", "undone_by", "waits",
+        "bodies", "gathers", "has_scattered_waits", "has_subflows", "incoming", "last", "outer", "outgoing", "plan",
+        "sets", "sets_in", "slot", "spots", "starts", "subflows", "tolerant", "undoes", "undone_by", "waits",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, outer: "Graph | None" = None) -> None:
@@ -97,6 +98,8 @@ class Graph:
         inner = {name: body.sets for name, body in self.bodies.items() if body.sets}
         self.sets_in: Mapping[str, frozenset[str]] = inner
         self.sets = frozenset(name for node in plan.nodes.values() for name in node.values).union(*inner.values())
+        self.subflows = frozenset(node.id for node in plan.nodes.values() if node.type is NodeType.SUBFLOW)
+        self.has_subflows = bool(self.subflows) or any(body.has_subflows for body in self.bodies.values())
         going_on = [name for name, node in plan.nodes.items() if node.type is not NodeType.FINISH]
         ends = [name for name in going_on if not self.outgoing[name]]
         self.last = ends[0] if len(ends) == 1 else None
@@ -132,6 +135,10 @@ class Graph:
         except LookupError:
             return False
         return True
+
+    def is_subflow(self, path: str) -> bool:
+        """True when a task of that path starts a run of another workflow."""
+        return self.has_subflows and self.node(path).type is NodeType.SUBFLOW
 
     def body(self, scope: str) -> "Graph":
         """The graph that a scope runs; this one for the run itself.

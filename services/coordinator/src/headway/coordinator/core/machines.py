@@ -168,6 +168,7 @@ TASK = Machine(
         Transition(name="expire_retrying", source=_T.RETRYING, target=_T.FAILED),
         # wait nodes
         Transition(name="wait", source=_T.PENDING, target=_T.WAITING),
+        Transition(name="retry_waiting", source=_T.RETRYING, target=_T.WAITING),
         Transition(name="wait_succeeded", source=_T.WAITING, target=_T.SUCCEEDED),
         Transition(name="wait_failed", source=_T.WAITING, target=_T.FAILED),
         # control nodes, and inputs that cannot be rendered

@@ -29,11 +29,13 @@ class NodeType(StrEnum):
     WAIT_FOR_EVENT = "wait_for_event"
     MAP = "map"
     REPEAT = "repeat"
+    SUBFLOW = "subflow"
 
 
 WORKER_NODES = frozenset({NodeType.CALL, NodeType.HTTP, NodeType.PYTHON})
 CONTROL_NODES = frozenset({NodeType.SWITCH, NodeType.JOIN, NodeType.SET, NodeType.FINISH})
 LOOP_NODES = frozenset({NodeType.MAP, NodeType.REPEAT})
+RETRYABLE_NODES = WORKER_NODES | {NodeType.SUBFLOW}  # those whose failures their retry policy judges
 
 
 class EdgeKind(StrEnum):
@@ -270,6 +272,9 @@ class Node:
         ends_when, again_while: repeat: `ends_when` is asked after each iteration, `again_while` before each.
         max_iterations: repeat: more are a failure. wait_ms: the pause between two.
         keep_last: repeat: finished iterations whose rows are kept; None: all.
+        child_workflow: subflow: the workflow to run; its input is `input`. child_version: 0: the deployed one.
+        detach: subflow: the run goes its own way once it has started.
+        labels: subflow: of the run that it starts, by name.
     """
 
     id: str
@@ -309,6 +314,10 @@ class Node:
     again_while: Expression | None = None
     max_iterations: int = 0
     keep_last: int | None = None
+    child_workflow: str = ""
+    child_version: int = 0
+    detach: bool = False
+    labels: Mapping[str, Template] = field(default_factory=dict[str, Template])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

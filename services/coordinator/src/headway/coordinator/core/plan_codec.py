@@ -236,6 +236,10 @@ def _node_fields(node: Node) -> dict[str, Json]:
         "again_while": _optional(node.again_while, _encode_expression),
         "max_iterations": node.max_iterations,
         "keep_last": node.keep_last,
+        "child_workflow": node.child_workflow,
+        "child_version": node.child_version,
+        "detach": node.detach,
+        "labels": {name: encode_template(value) for name, value in node.labels.items()},
     }
 
 
@@ -279,6 +283,10 @@ def _decode_node(data: dict[str, Json]) -> Node:
         again_while=_optional(entries["again_while"], _decode_expression),
         max_iterations=_integer(entries["max_iterations"]),
         keep_last=_optional(entries["keep_last"], _integer),
+        child_workflow=_text(entries["child_workflow"]),
+        child_version=_integer(entries["child_version"]),
+        detach=bool(entries["detach"]),
+        labels={name: decode_template(value) for name, value in _entries(entries["labels"]).items()},
     )
 
 

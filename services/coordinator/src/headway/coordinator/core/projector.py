@@ -29,6 +29,7 @@ from headway.coordinator.core.plan import Json
 from headway.coordinator.core.rows import (
     NOT_STEERED,
     AttemptRow,
+    ChildRow,
     LoopRow,
     RunRow,
     ScopeRow,
@@ -130,7 +131,9 @@ class Projector:
 
     def _finish_run(self, action: do.FinishRun) -> None:
         run = self.draft.write_run()
-        run.state = RunState(RUN.move(run.state, _FINISH[action.state]).target)
+        is_begun = run.state is not RunState.PENDING or action.state is not RunState.CANCELLED
+        transition = _FINISH[action.state] if is_begun else "cancel_before_start"
+        run.state = RunState(RUN.move(run.state, transition).target)
         run.error = action.error
         run.output_path, run.output_attempt = action.output_path, action.output_attempt
         run.finished_at = self.at
@@ -226,8 +229,9 @@ class Projector:
 
     def _await_task(self, action: do.AwaitTask) -> None:
         row = self.draft.write_task(action.path)
-        self._move(row, "wait")
+        self._move(row, "retry_waiting" if row.state is TaskState.RETRYING else "wait")
         row.ready_at, row.due_at = self.at, action.due_at
+        row.failure_class = row.error = None
 
     def _claim_task(self, action: do.ClaimTask) -> None:
         row = self.draft.write_task(action.path)
@@ -390,6 +394,40 @@ class Projector:
         taken.taken_by, taken.taken_attempt = action.path, action.attempt
         self.draft.changes.signals[row.seq] = taken
 
+    # --- runs around and inside
+
+    def _adopt_run(self, action: do.AdoptRun) -> None:
+        self.draft.write_run().parent = action.parent
+
+    def _open_child(self, action: do.OpenChild) -> None:
+        before = self.draft.child(action.path)
+        if before is not None and before.is_open:
+            raise IllegalTransition("child", before.state, "open")
+        self.draft.changes.children[action.path] = ChildRow(
+            path=action.path,
+            attempt=action.attempt,
+            child=action.child,
+            workflow=action.workflow,
+            version=action.version,
+            detached=action.detached,
+            created_at=self.at,
+        )
+
+    def _stop_child(self, action: do.StopChild) -> None:
+        self._open_row(action).stop = action.cause
+
+    def _close_child(self, action: do.CloseChild) -> None:
+        self._open_row(action).state = action.state
+
+    def _open_row(self, action: do.StopChild | do.CloseChild) -> ChildRow:
+        row = self.draft.write_child(action.path)
+        if row.attempt != action.attempt or not row.is_open:
+            raise IllegalTransition("child", row.state, type(action).__name__)
+        return row
+
+    def _hand_over(self, action: do.HandOver) -> None:
+        self.draft.changes.handovers.append((action.to, action.kind, action.body))
+
     # --- maps and repeats
 
     def _open_loop(self, action: do.OpenLoop) -> None:
@@ -521,4 +559,9 @@ _CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
     do.FailScope: Projector._fail_scope,
     do.CloseScope: Projector._close_scope,
     do.DropScope: Projector._drop_scope,
+    do.AdoptRun: Projector._adopt_run,
+    do.OpenChild: Projector._open_child,
+    do.StopChild: Projector._stop_child,
+    do.CloseChild: Projector._close_child,
+    do.HandOver: Projector._hand_over,
 }

@@ -17,7 +17,9 @@ from headway.coordinator.core.actions import Action, BufferSignal, StorePayload
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import FORMAT, RunEvent
 
-_NOT_RECORDED = frozenset({"at", "chance", "path", "attempt", "owner", "labels"})  # columns, in actions, or not kept
+_NOT_RECORDED = frozenset(
+    {"at", "chance", "path", "attempt", "owner", "labels", "parent", "deadline_at", "is_cancelled"}
+)  # columns, in actions, or not kept
 _PAYLOADS = frozenset({"input", "output", "payload"})  # recorded by size
 _EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     cls.__name__: tuple(name for name in cls.__struct_fields__ if name not in _NOT_RECORDED)

@@ -16,6 +16,7 @@ from headway.coordinator.core.plan import FailureClass, Json
 PayloadKey: TypeAlias = tuple[str, int, str]  # (path, attempt, "input" | "output" | "items")
 
 COMPENSATING, UNCOMPENSATED = "compensating", "uncompensated"
+OPEN, REFUSED, UNSTARTED, STARTED, LEFT = "open", "refused", "unstarted", "started", "left"  # states of children
 
 RUN_INPUT: PayloadKey = ("", 0, "input")
 
@@ -37,6 +38,23 @@ class Steering(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 NOT_STEERED = Steering()
+
+
+class Parent(Struct, frozen=True, kw_only=True):
+    """Whose child a run is.
+
+    Attributes:
+        run_id: of the parent, in hexadecimal digits.
+        path, attempt: of the subflow node's task that it answers to.
+        depth: how many runs lie around it.
+        detached: the parent does not wait for it.
+    """
+
+    run_id: str
+    path: str
+    attempt: int
+    depth: int
+    detached: bool = False
 
 
 class RunRow(Struct):
@@ -67,6 +85,7 @@ class RunRow(Struct):
     finished_at: datetime | None = None
     paused_at: datetime | None = None
     steering: Steering = NOT_STEERED
+    parent: Parent | None = None
 
     @property
     def is_paused(self) -> bool:
@@ -216,6 +235,32 @@ class ScopeRow(Struct):
     output: PayloadKey | None = None
     output_bytes: int = 0
     finished_at: datetime | None = None
+
+
+class ChildRow(Struct):
+    """A row of `children`: the run that an attempt of a subflow node started, or took up again.
+
+    Attributes:
+        child: the run's id, in hexadecimal digits.
+        state: OPEN; how the run ended; REFUSED: it could not start; UNSTARTED: cancelled before it started; STARTED:
+            detached, and begun; LEFT: it is waited for no more.
+        stop: why it was told to stop.
+    """
+
+    path: str
+    attempt: int
+    child: str
+    workflow: str
+    version: int
+    detached: bool
+    created_at: datetime
+    state: str = OPEN
+    stop: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Its end, or its start when it is detached, is waited for."""
+        return self.state == OPEN
 
 
 class SignalRow(Struct):

@@ -14,6 +14,7 @@ from headway.coordinator.core.paths import inside
 from headway.coordinator.core.rows import (
     AttemptRow,
     BeatRow,
+    ChildRow,
     LoopRow,
     PayloadKey,
     RunRow,
@@ -29,9 +30,10 @@ from headway.coordinator.core.rows import (
 # ("taken", path): signals that a node took;
 # ("loop", path) ("scope", path) ("running" | "stopped" | "unfinished", map, n): a page of its items from the n-th on,
 # ("results", map): what its items gave;
-# ("beat", path) ("instant", local time, zone): nothing that is stored, but what only the shell knows; and
-# for the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",): failures that count,
-# ("all",): tasks and tokens, ("timers",).
+# ("child", path): the latest run that a subflow node started; ("deadline",): the run's own, if it has one;
+# ("beat", path) ("instant", local time, zone) ("child_id", path, attempt): nothing that is stored, but what only the
+# shell knows; and for the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",):
+# failures that count, ("all",): tasks and tokens, ("timers",).
 Key: TypeAlias = tuple[str, ...] | tuple[str, str, int] | tuple[str, str, int, str]
 TimerKey: TypeAlias = tuple[str, str, int]  # (path, kind, attempt)
 
@@ -67,6 +69,8 @@ class Changes(Struct):
     labels: dict[str, str] = field(default_factory=dict)
     loops: dict[str, LoopRow] = field(default_factory=dict)
     scopes: dict[str, ScopeRow] = field(default_factory=dict)
+    children: dict[str, ChildRow] = field(default_factory=dict)
+    handovers: list[tuple[str, str, Document]] = field(default_factory=list)  # (to, kind, body)
     dropped: dict[str, tuple[str, ...]] = field(default_factory=dict)  # scopes whose rows go, with their tasks' paths
 
     def drop(self, scope: str, paths: tuple[str, ...]) -> None:
@@ -77,6 +81,7 @@ class Changes(Struct):
         for path in paths:
             self.tasks.pop(path, None)
             self.tokens.pop(path, None)
+            self.children.pop(path, None)
         self.payloads = {key: data for key, data in self.payloads.items() if key[0] not in gone}
         self.attempts = [left for left in self.attempts if left.path not in gone]
         self.dispatches = [each for each in self.dispatches if each[0] not in gone]
@@ -90,6 +95,8 @@ class State(Struct):
         signals: by name, those that nobody has taken, oldest first.
         taken: by path, those that a node has taken, oldest first.
         timers: due times, as far as they were loaded or decided here; None: deleted.
+        children: by path, the latest.
+        child_ids: of runs that subflow nodes are about to start, by path and attempt.
         results: by map, what its items gave when they were loaded, by their index.
         loaded: whole-run keys that were loaded.
         complete: every row of the run is here; nothing is ever missing (replay, tests).
@@ -110,6 +117,8 @@ class State(Struct):
     loops: dict[str, LoopRow | None] = field(default_factory=dict)
     scopes: dict[str, ScopeRow | None] = field(default_factory=dict)
     results: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    children: dict[str, ChildRow | None] = field(default_factory=dict)
+    child_ids: dict[tuple[str, int], str] = field(default_factory=dict)
     loaded: set[Key] = field(default_factory=set)
     complete: bool = False
 
@@ -130,6 +139,8 @@ class State(Struct):
             self.loops.update(changes.loops)
             self.scopes.update(changes.scopes)
             self._drop(changes.dropped)
+        if changes.children:
+            self.children.update(changes.children)
         for signal in changes.signals.values():
             waiting = [kept for kept in self.signals.get(signal.name, []) if kept.seq != signal.seq]
             if signal.taken_by is None:
@@ -146,6 +157,7 @@ class State(Struct):
             gone = {scope, *paths}
             self.tasks.update(dict.fromkeys(paths))
             self.tokens.update(dict.fromkeys(paths))
+            self.children.update(dict.fromkeys(paths))
             self.payloads = {key: data for key, data in self.payloads.items() if key[0] not in gone}
             self.attempts = {key: left for key, left in self.attempts.items() if key[0] not in gone}
 
@@ -211,6 +223,47 @@ class Draft:
             raise Missing([("instant", local, zone)])
         return self.state.instants[local, zone]
 
+    def child(self, path: str) -> ChildRow | None:
+        """The latest run that a subflow node started, or None."""
+        found = self.changes.children.get(path)
+        if found is not None:
+            return found
+        if path in self.state.children or path in self._absent or self.state.complete:
+            return self.state.children.get(path)
+        raise Missing([("child", path)])
+
+    def write_child(self, path: str) -> ChildRow:
+        """The latest row of a subflow node's runs, to be changed. It must exist."""
+        row = self.changes.children.get(path)
+        if row is None:
+            found = self.child(path)
+            if found is None:
+                raise LookupError(path)
+            row = self.changes.children[path] = copy(found)
+        return row
+
+    def require_children(self, paths: Iterable[str]) -> None:
+        """Raise Missing once for all subflow nodes whose runs were not looked for."""
+        known, changed = self.state.children, self.changes.children
+        missing = [("child", path) for path in paths if path not in known and path not in changed]
+        if missing and not self.state.complete:
+            raise Missing(missing)
+
+    def child_id(self, path: str, attempt: int) -> str:
+        """The id of the run that an attempt of a subflow node starts."""
+        if (path, attempt) not in self.state.child_ids:
+            raise Missing([("child_id", path, attempt)])
+        return self.state.child_ids[path, attempt]
+
+    def deadline(self) -> datetime | None:
+        """When the run's deadline passes, while its clock runs; None: it has none."""
+        key = ("", "run_deadline", 0)
+        if key in self.changes.timers:
+            return self.changes.timers[key]
+        if not (self.state.complete or self.state.loaded & {("deadline",), ("timers",)}):
+            raise Missing([("deadline",)])
+        return None if self.changes.all_timers_gone else self.state.timers.get(key)
+
     def require_attempts(self, path: str, numbers: Iterable[int]) -> None:
         """Raise Missing once for all attempts that were left behind and were not looked for."""
         known = self.state.attempts
@@ -259,6 +312,7 @@ class Draft:
                 ("task", paths, self.state.tasks, self.changes.tasks),
                 ("token", graph.gathers, self.state.tokens, self.changes.tokens),
                 ("loop", graph.bodies, self.state.loops, self.changes.loops),
+                ("child", graph.subflows, self.state.children, self.changes.children),
             ):
                 missing += [(kind, paths[n]) for n in names if paths[n] not in known and paths[n] not in changed]
         if missing:

@@ -51,7 +51,14 @@ Tickets = Sequence[Ticket[Submission]]
 class Decisions:
     """Commits batches of submissions for one bucket."""
 
-    def __init__(self, bucket: int, seats: Seats, plans: Plans, committed: Callable[[Iterable[UUID]], None]) -> None:
+    def __init__(
+        self,
+        bucket: int,
+        seats: Seats,
+        plans: Plans,
+        committed: Callable[[Iterable[UUID]], None],
+        run_buckets: Callable[[], int],
+    ) -> None:
         """Serve a bucket.
 
         Args:
@@ -59,8 +66,10 @@ class Decisions:
             seats: of connections.
             plans: shared by all lanes.
             committed: told which runs have new events, after each commit.
+            run_buckets: how many buckets new runs are spread over.
         """
         self._bucket = bucket
+        self._run_buckets = run_buckets
         self._seats = seats
         self._free: list[Seat] = []
         self._plans = plans
@@ -85,7 +94,7 @@ class Decisions:
         is_tried = may_go_straight and self._luck > WORTH_IT
         if is_tried and (straight := await self._go_straight(connection, tickets)) is not None:
             return straight
-        batch = _Batch(self._bucket, self._plans, tickets)
+        batch = _Batch(self._bucket, self._plans, tickets, self._run_buckets())
         async with connection.transaction():
             was_straight = await batch.decide(connection)
         could_have = may_go_straight and was_straight and not is_tried
@@ -94,7 +103,7 @@ class Decisions:
 
     async def _go_straight(self, connection: Connection, tickets: Tickets) -> "_Batch | None":
         """Decide without locks and write in one statement, which is the transaction; None: nothing was written."""
-        batch = _Batch(self._bucket, self._plans, tickets)
+        batch = _Batch(self._bucket, self._plans, tickets, self._run_buckets())
         try:
             is_written = await batch.decide_straight(connection)
         except (IllegalTransition, LookupError):  # rows of two instants do not fit together; or they are wrong
@@ -105,7 +114,8 @@ class Decisions:
 class _Batch:
     """The tickets of one transaction, by run, and what becomes of them."""
 
-    def __init__(self, bucket: int, plans: Plans, tickets: Tickets) -> None:
+    def __init__(self, bucket: int, plans: Plans, tickets: Tickets, run_buckets: int) -> None:
+        self._run_buckets = run_buckets
         self.result: Committed[Submission] = Committed()
         self._bucket = bucket
         self._plans = plans
@@ -217,7 +227,7 @@ class _Batch:
             if graph is None:
                 graph = graphs[version] = await self._plans.get(connection, version)
             state = State(graph=graph, run_id=run_id.hex, run=run, tasks=dict.fromkeys(named))
-            held = Held(run_id, state, run)
+            held = Held(run_id, state, run, run_buckets=self._run_buckets)
             for task in tasks:
                 held.take(task)
             self._savings[run_id] = Saving(held)
@@ -230,7 +240,7 @@ class _Batch:
         start = next((ticket.item for ticket in self._by_run[run_id] if isinstance(ticket.item, Start)), None)
         if start is not None:
             state = State(graph=start.graph, run_id=run_id.hex, complete=True)
-            self._savings[run_id] = Saving(Held(run_id, state))
+            self._savings[run_id] = Saving(Held(run_id, state, run_buckets=self._run_buckets))
             return
         for ticket in self._by_run.pop(run_id):
             self.result.outcomes.append((ticket, ticket.item.missing()))
@@ -367,6 +377,9 @@ class _Batch:
                 actions=encode_actions(decision.actions),
             )
         )
+        for to, kind, body in decision.changes.handovers:
+            envelope = orjson.dumps({"type": kind, "event": orjson.Fragment(body.raw)})
+            saving.handovers.append((clock.new_uuid(), UUID(to), envelope, trace))
         if not decision.changes.dispatches:
             return None
         dispatched = Dispatched(saving, decision.changes.dispatches, trace)

@@ -287,7 +287,7 @@ class Engine:
             self._buckets.update(await self._used_buckets(None))
 
     def _decision_lane(self, bucket: int) -> Lane[Submission]:
-        decisions = Decisions(bucket, self._seats, self.plans, self.watchers.tell)
+        decisions = Decisions(bucket, self._seats, self.plans, self.watchers.tell, lambda: self.run_buckets)
         return Lane(
             f"decisions-{bucket}",
             decisions.commit,

@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -25,6 +26,7 @@ from headway.coordinator.core.refusals import (
     WorkflowNotFound,
     bare,
 )
+from headway.coordinator.core.rows import Parent
 from headway.coordinator.core.schemas import in_one_line, misfits
 from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.engine import Engine
@@ -44,6 +46,8 @@ class StartAsk:
 
     Attributes:
         version: 0: the deployed one.
+        run_id: of the run, when that is settled; None: it follows from the request.
+        parent, deadline_at, is_cancelled: of a child: as events.RunStarted has them.
         adopts: a run of the key and the workflow will do, whatever it was started with.
     """
 
@@ -56,6 +60,10 @@ class StartAsk:
     trace: str
     labels: Mapping[str, str]
     adopts: bool = False
+    run_id: UUID | None = None
+    parent: Parent | None = None
+    deadline_at: datetime | None = None
+    is_cancelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +120,7 @@ class Starts:
             Overloaded: they would have to wait for too long; the whole is to be repeated later.
             StoreUnavailable: the database does not answer; the whole is to be repeated.
         """
-        every = [_Beginning(ask, self._engine.run_id_of(ask.request_id)) for ask in asks]
+        every = [_Beginning(ask, ask.run_id or self._engine.run_id_of(ask.request_id)) for ask in asks]
         keyed = [each for each in every if each.ask.key is not None]
         ahead = max((lane.wait for lane in self._key_lanes), default=0.0) if keyed else 0.0
         # Whoever has claimed a key is not refused any more: the key would stand for no run.
@@ -134,6 +142,8 @@ class Starts:
                 each.fault = chosen
                 continue
             each.version, each.graph = chosen
+            if each.ask.is_cancelled:  # nothing of it is run
+                continue
             if len(every) > 1 and (each.graph.plan.input_schema is not None or each.graph.plan.labels):
                 await asyncio.sleep(0)  # each may take long: others' calls go on between them
             schema = each.graph.plan.input_schema
@@ -255,6 +265,9 @@ def _start(each: _Beginning, traceparent: str) -> Start:
         input=each.ask.input,
         labels=each.labels,
         in_namespace=each.ask.namespace,
+        parent=each.ask.parent,
+        deadline_at=each.ask.deadline_at,
+        is_cancelled=each.ask.is_cancelled,
     )
 
 

@@ -3,17 +3,25 @@
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 from uuid import UUID
 
 from msgspec import Struct
 
 from headway.coordinator.core.actions import ReopenRun
-from headway.coordinator.core.admission import Answer, lease_has_expired, look_again_at, report_answer, timer_applies
+from headway.coordinator.core.admission import (
+    Answer,
+    child_applies,
+    lease_has_expired,
+    look_again_at,
+    report_answer,
+    timer_applies,
+)
 from headway.coordinator.core.decide import Decision
 from headway.coordinator.core.decide.redo import plan_redo
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import (
+    ChildFinished,
     Failure,
     LeaseExpired,
     LeaseReleased,
@@ -29,6 +37,7 @@ from headway.coordinator.core.events import (
 )
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.refusals import KeyReused, Refusal, RunNotFinished, RunNotFound, TaskNotFound
+from headway.coordinator.core.rows import Parent
 from headway.coordinator.core.state import Draft, State
 from headway.coordinator.engine.eager import Wish
 from headway.coordinator.ids import task_id
@@ -97,6 +106,9 @@ class Start(Submission, frozen=True, kw_only=True):
     input: Document
     labels: Mapping[str, str]
     in_namespace: str
+    parent: Parent | None = None
+    deadline_at: datetime | None = None
+    is_cancelled: bool = False
 
     @property
     def size(self) -> int:
@@ -115,6 +127,9 @@ class Start(Submission, frozen=True, kw_only=True):
             trace=self.run_trace,
             input=self.input,
             labels=self.labels,
+            parent=self.parent,
+            deadline_at=self.deadline_at,
+            is_cancelled=self.is_cancelled,
         )
 
     def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
@@ -336,6 +351,64 @@ class Retry(Submission, frozen=True, kw_only=True):
         """What is redone: the order to reopen names it."""
         opened = next(action for action in decision.actions if isinstance(action, ReopenRun))
         return _redone(opened.chosen, opened.reset, opened.kept, state.run.epoch if state.run else 0)
+
+
+class GoOn(Submission, frozen=True, kw_only=True):
+    """Its parent takes the run up again. Answers True."""
+
+    parent: Parent
+    deadline_at: datetime | None
+
+    def event(self, at: datetime, chance: float) -> RunEvent:
+        """RunRetried."""
+        return RunRetried(at=at, chance=chance, parent=self.parent, deadline_at=self.deadline_at)
+
+    def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
+        """True when it was told so before."""
+        return True if draft.run.parent == self.parent else None
+
+    def answer(self, decision: Decision, state: State) -> object:
+        """It goes on, or its end was told."""
+        return True
+
+
+class EndChild(Submission, frozen=True, kw_only=True):
+    """A run that a subflow node, `path`, asked for is over. Answers True; False: nobody waits for that any more."""
+
+    attempt: int
+    child: str
+    state: str
+    error: dict[str, Any] | None = None
+    output: Document | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of its payload."""
+        return 0 if self.output is None else len(self.output.raw)
+
+    def event(self, at: datetime, chance: float) -> RunEvent:
+        """ChildFinished."""
+        return ChildFinished(
+            at=at,
+            chance=chance,
+            path=self.path,
+            attempt=self.attempt,
+            child=self.child,
+            state=self.state,
+            error=self.error,
+            output=self.output,
+        )
+
+    def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
+        """False when its node waits no more."""
+        if not (isinstance(event, ChildFinished) and draft.state.graph.has(self.path)):
+            return False
+        child = draft.child(self.path)
+        return None if child_applies(draft.run, draft.task(self.path), child, event) else False
+
+    def answer(self, decision: Decision, state: State) -> object:
+        """True: it was waited for."""
+        return True
 
 
 def _redone(chosen: Iterable[str], reset: Iterable[str], kept: Iterable[str], epoch: int) -> dict[str, object]:

@@ -24,6 +24,7 @@ _KINDS: Mapping[ReasonKind, pb.ReasonKind] = {
     ReasonKind.RETRY: pb.REASON_KIND_RETRY,
     ReasonKind.STOPPING: pb.REASON_KIND_STOPPING,
     ReasonKind.ITEMS: pb.REASON_KIND_ITEMS,
+    ReasonKind.CHILD: pb.REASON_KIND_CHILD,
     ReasonKind.FAILED: pb.REASON_KIND_FAILED,
     ReasonKind.PAUSED: pb.REASON_KIND_PAUSED,
     ReasonKind.CLOSED: pb.REASON_KIND_CLOSED,
@@ -62,6 +63,7 @@ def _reason(reason: Reason) -> pb.Reason:
         workers=reason.readers.workers,
         worker_seen_at=reason.readers.seen_at,
         error=_error(reason),
+        child_run_id=reason.child,
     )
 
 

@@ -13,6 +13,7 @@ from headway.api.runs.v1 import runs_pb2 as pb
 from headway.coordinator.core.labels import MAX_LABELS, label_fault
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.refusals import InvalidArgument, InvalidPageToken
+from headway.coordinator.ids import MalformedId, parse_run_id
 from headway.coordinator.rpc.messages import STATES
 from headway.coordinator.rpc.requests import optional_text
 from headway.coordinator.store.listing import FIRST, LAST, Order, Place, RunFilter
@@ -30,6 +31,10 @@ def run_filter(given: pb.RunFilter, namespace: str) -> RunFilter:
         raise InvalidArgument(field="filter.failure_class", problem=f"it must be one of {', '.join(_CLASSES[1:])}")
     if not _DIGITS.fullmatch(given.run_id_prefix):
         raise InvalidArgument(field="filter.run_id_prefix", problem="it must be at most 32 small hexadecimal digits")
+    try:
+        parent = parse_run_id(given.parent_run_id) if given.parent_run_id else None
+    except MalformedId as error:
+        raise InvalidArgument(field="filter.parent_run_id", problem="it is no run id") from error
     is_of_end = given.HasField("finished_from") or given.HasField("finished_until")
     return RunFilter(
         namespace=namespace,
@@ -43,6 +48,7 @@ def run_filter(given: pb.RunFilter, namespace: str) -> RunFilter:
         key_prefix=optional_text(given.key_prefix, "filter.key_prefix"),
         labels=_labels(given.labels),
         id_prefix=given.run_id_prefix,
+        parent=parent,
     )
 
 

@@ -11,6 +11,7 @@ import orjson
 from headway.api.events.v1 import events_pb2, events_pb2_grpc
 from headway.api.outbox.v1 import outbox_pb2, outbox_pb2_grpc
 from headway.api.timers.v1 import timers_pb2, timers_pb2_grpc
+from headway.coordinator.core.handovers import KINDS, read
 from headway.coordinator.core.payloads import accept
 from headway.coordinator.core.refusals import (
     BatchTooLarge,
@@ -20,7 +21,9 @@ from headway.coordinator.core.refusals import (
     RunClosed,
     RunNotFound,
 )
+from headway.coordinator.engine.children import Children, Delivery
 from headway.coordinator.engine.engine import Engine, Swept
+from headway.coordinator.engine.starting import Started
 from headway.coordinator.engine.submissions import Expire, Fire, Moved, Signal, Submission
 from headway.coordinator.ids import MalformedId, parse_run_id, parse_task_id, task_id
 from headway.coordinator.rpc.refusing import refusing
@@ -52,15 +55,21 @@ class TimersService(timers_pb2_grpc.TimersServiceServicer):
 class EventsService(events_pb2_grpc.EventsServiceServicer):
     """What the relay calls with hand-overs."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, children: Children) -> None:
         """Ask the engine."""
         self._engine = engine
+        self._children = children
 
     @refusing
     async def Deliver(self, request: events_pb2.DeliverRequest, context: Any) -> events_pb2.DeliverResponse:
         """Apply each once."""
         _check_size(len(request.handovers))
-        answers = await _ask(self._engine, [_handover(handover) for handover in request.handovers])
+        read = [_handover(handover) for handover in request.handovers]
+        answers = await _ask(self._engine, [each if isinstance(each, Signal) else None for each in read])
+        between = [(place, each) for place, each in enumerate(read) if isinstance(each, Delivery)]
+        told = await self._children.deliver([each for _, each in between])
+        for (place, _), answer in zip(between, told, strict=True):
+            answers[place] = answer
         return events_pb2.DeliverResponse(answers=[_deliver_answer(answer) for answer in answers])
 
 
@@ -143,8 +152,15 @@ def _fire_answer(answer: object) -> timers_pb2.FireAnswer:
     return timers_pb2.FIRE_ANSWER_FAILED
 
 
-def _handover(handover: events_pb2.Handover) -> Signal | None:
+def _handover(handover: events_pb2.Handover) -> Signal | Delivery | None:
     try:
+        if handover.type in KINDS:
+            return Delivery(
+                request_id=UUID(handover.request_id),
+                run_id=parse_run_id(handover.run_id),
+                message=read(handover.type, handover.event),
+                trace=handover.traceparent,
+            )
         fields = orjson.loads(handover.event)
         return Signal(
             run_id=parse_run_id(handover.run_id),
@@ -164,7 +180,7 @@ def _signal_name(name: object) -> str:
 
 
 def _deliver_answer(answer: object) -> events_pb2.DeliverAnswer:
-    if isinstance(answer, dict):
+    if isinstance(answer, dict | bool | Started):
         return events_pb2.DELIVER_ANSWER_APPLIED
     if isinstance(answer, RunClosed | RunNotFound):
         return events_pb2.DELIVER_ANSWER_RUN_CLOSED

@@ -11,10 +11,10 @@ from headway.api.runs.v1 import runs_pb2 as pb
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan import Node
 from headway.coordinator.core.records import readable
-from headway.coordinator.core.rows import COMPENSATING, RunRow
+from headway.coordinator.core.rows import COMPENSATING, ChildRow, Parent, RunRow
 from headway.coordinator.engine.starting import Started
 from headway.coordinator.ids import run_id_text, task_id
-from headway.coordinator.store.loading import steering_of
+from headway.coordinator.store.loading import parent_of, steering_of
 from headway.coordinator.store.reading import RunView
 
 STATES: Mapping[str, pb.RunState] = {
@@ -62,7 +62,7 @@ def start_response(started: Started) -> pb.StartResponse:
 def run(record: Any) -> pb.Run:
     """A run, as it stands in a list."""
     error = None if record["error"] is None else orjson.loads(record["error"])
-    steering = steering_of(record["steering"])
+    steering, parent = steering_of(record["steering"]), parent_of(record["parent"])
     return pb.Run(
         run_id=run_id_text(record["run_id"]),
         namespace=record["namespace"],
@@ -82,14 +82,21 @@ def run(record: Any) -> pb.Run:
         cancel_reason=steering.cancel_reason,
         compensating=record["ending"] == COMPENSATING and not is_final(record["state"]),
         labels=dict(record["labels"] or ()),
+        parent=None if parent is None else _parent(parent),
     )
+
+
+def _parent(parent: Parent) -> pb.Parent:
+    return pb.Parent(run_id=parent.run_id, path=parent.path, detached=parent.detached)
 
 
 def run_of(run_id: UUID, row: RunRow) -> pb.Run:
     """A run, as it stands in a list but for its labels, from a row that decisions read."""
     error = None if row.error is None else orjson.dumps(row.error)
     steering = msgspec.json.encode(row.steering)
-    return run({**msgspec.structs.asdict(row), "run_id": run_id, "error": error, "steering": steering, "labels": None})
+    parent = None if row.parent is None else msgspec.json.encode(row.parent)
+    columns = {"run_id": run_id, "error": error, "steering": steering, "parent": parent, "labels": None}
+    return run({**msgspec.structs.asdict(row), **columns})
 
 
 def _run_error(error: Mapping[str, Any]) -> pb.RunError:
@@ -111,7 +118,15 @@ def get_response(view: RunView, graph: Graph, room: "Room") -> pb.GetResponse:
     return pb.GetResponse(
         run=whole,
         tasks=[
-            _task(view.run_id, record, graph, attempts.get(record["path"], []), counts.get(record["path"]), room)
+            _task(
+                view.run_id,
+                record,
+                graph,
+                attempts.get(record["path"], []),
+                counts.get(record["path"]),
+                room,
+                view.children.get(record["path"]),
+            )
             for record in view.tasks
         ],
         stale_reports=[
@@ -178,7 +193,13 @@ def items_that_fit(records: Sequence[Any], room: Room) -> list[pb.Item]:
 
 
 def _task(
-    run_id: UUID, record: Any, graph: Graph, attempts: list[pb.Attempt], items: pb.ItemCounts | None, room: Room
+    run_id: UUID,
+    record: Any,
+    graph: Graph,
+    attempts: list[pb.Attempt],
+    items: pb.ItemCounts | None,
+    room: Room,
+    child: ChildRow | None,
 ) -> pb.Task:
     node = graph.node(record["path"])
     return pb.Task(
@@ -207,6 +228,7 @@ def _task(
         progress=_progress(record),
         undoes=graph.undoes.get(record["path"], ""),
         items=items,
+        child_run_id="" if child is None else child.child,
     )
 
 

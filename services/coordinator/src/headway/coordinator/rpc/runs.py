@@ -65,7 +65,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         self._deletions = deletions
         self._engine = engine
         self._definitions = definitions
-        self._starts = Starts(engine, definitions)
+        self._starts = self.starts = Starts(engine, definitions)
         self._keys = Keys(engine, self._starts)
 
     @refusing
@@ -93,7 +93,8 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         run_id = run_id_of(request.run_id, namespace)
         graph, version = await self._graph(run_id, namespace)
         paths = _paths_in(graph, version, request.scope) if graph.bodies or request.scope else None
-        found = await reading.get_run(self._engine.pool, run_id, namespace, paths)
+        subflows = _subflows_in(graph, request.scope)
+        found = await reading.get_run(self._engine.pool, run_id, namespace, paths, subflows)
         if found is None:
             raise RunNotFound(run_id=request.run_id, namespace=namespace)
         return messages.get_response(found, graph, self._room())
@@ -398,6 +399,10 @@ def _paths_in(graph: Graph, version: int, scope: str) -> list[str]:
         return [inside(scope, name) for name in graph.body(scope).plan.nodes]
     except LookupError as error:
         raise NodeNotFound(node=scope[:200], workflow=graph.plan.workflow, version=str(version)) from error
+
+
+def _subflows_in(graph: Graph, scope: str) -> list[str]:
+    return [inside(scope, name) for name in graph.body(scope).subflows] if graph.has_subflows else []
 
 
 __all__: Sequence[str] = ("RunsService",)

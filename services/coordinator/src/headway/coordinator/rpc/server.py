@@ -8,6 +8,7 @@ from headway.api.outbox.v1 import outbox_pb2, outbox_pb2_grpc
 from headway.api.runs.v1 import runs_pb2, runs_pb2_grpc
 from headway.api.tasks.v1 import tasks_pb2, tasks_pb2_grpc
 from headway.api.timers.v1 import timers_pb2, timers_pb2_grpc
+from headway.coordinator.engine.children import Children
 from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.deleting import Deletions
 from headway.coordinator.engine.engine import Engine
@@ -34,5 +35,5 @@ def register(server: grpc.aio.Server, engine: Engine, message_limit: int = MESSA
     runs_pb2_grpc.add_RunsServiceServicer_to_server(runs, server)
     tasks_pb2_grpc.add_TasksServiceServicer_to_server(TasksService(engine, message_limit), server)
     timers_pb2_grpc.add_TimersServiceServicer_to_server(TimersService(engine), server)
-    events_pb2_grpc.add_EventsServiceServicer_to_server(EventsService(engine), server)
+    events_pb2_grpc.add_EventsServiceServicer_to_server(EventsService(engine, Children(engine, runs.starts)), server)
     outbox_pb2_grpc.add_OutboxServiceServicer_to_server(OutboxService(engine), server)

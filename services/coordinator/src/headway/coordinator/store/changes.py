@@ -27,6 +27,7 @@ class Saving(Struct, eq=False):
     Attributes:
         dispatches: (outbox_id, path, attempt, trace), in order.
         requests: (request_id, answer).
+        handovers: (outbox_id, run that it is for, body, trace).
     """
 
     held: Held
@@ -34,6 +35,7 @@ class Saving(Struct, eq=False):
     events: list[EventRecord] = field(default_factory=list)
     dispatches: list[tuple[UUID, str, int, str]] = field(default_factory=list)
     requests: list[tuple[UUID, bytes]] = field(default_factory=list)
+    handovers: list[tuple[UUID, UUID, bytes, str]] = field(default_factory=list)
 
     def add(self, later: Changes) -> None:
         """Lay a later decision's changes over the earlier ones."""
@@ -51,5 +53,6 @@ class Saving(Struct, eq=False):
         mine.labels.update(later.labels)
         mine.loops.update(later.loops)
         mine.scopes.update(later.scopes)
+        mine.children.update(later.children)
         for scope, paths in later.dropped.items():
             mine.drop(scope, paths)

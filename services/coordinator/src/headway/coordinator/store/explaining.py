@@ -9,10 +9,10 @@ import orjson
 from headway.coordinator.core.explaining import Readers, Scene, joins_behind
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
-from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import ChildRow, RunRow, TaskRow, TokenRow
 from headway.coordinator.ids import bucket_of
 from headway.coordinator.store.errors import translated
-from headway.coordinator.store.loading import read_steps, task_row, token_row
+from headway.coordinator.store.loading import find_children, read_steps, task_row, token_row
 from headway.coordinator.store.pool import Connection, Pool
 from headway.coordinator.store.statements import SQL
 
@@ -52,6 +52,7 @@ async def read_scene(pool: Pool, run_id: UUID, namespace: str, graph_of: GraphOf
                 tokens=await _tokens(connection, bucket, run_id, joins_behind(graph, [row.path for row in tasks])),
                 readers=await _readers(connection, namespace, tasks),
                 signals=await _signals(connection, bucket, run_id, graph, tasks),
+                children=await _children(connection, bucket, run_id, graph, tasks),
                 timers={record["kind"]: record["due_at"] for record in timers},
             )
 
@@ -83,6 +84,13 @@ async def _tokens(connection: Connection, bucket: int, run_id: UUID, paths: froz
         return {}
     records = await connection.fetch(SQL["get_tokens"], bucket, [run_id] * len(paths), sorted(paths))
     return {record["path"]: token_row(record) for record in records}
+
+
+async def _children(
+    connection: Connection, bucket: int, run_id: UUID, graph: Graph, tasks: tuple[TaskRow, ...]
+) -> Mapping[str, ChildRow]:
+    paths = [row.path for row in tasks if row.state is TaskState.WAITING and graph.is_subflow(row.path)]
+    return await find_children(connection, bucket, run_id, paths)
 
 
 async def _readers(connection: Connection, namespace: str, tasks: tuple[TaskRow, ...]) -> Mapping[str, Readers]:

@@ -64,6 +64,7 @@ class RunFilter:
         created: from the first instant, to before the second.
         finished: the same, of finished runs only; None: any, open ones too.
         labels: all of them, by name.
+        parent: the run whose subflow nodes started them; None: does not matter.
         id_prefix: hexadecimal digits that the id begins with, at most 32; then the first page is the only one.
     """
 
@@ -78,6 +79,7 @@ class RunFilter:
     key_prefix: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     id_prefix: str = ""
+    parent: UUID | None = None
 
     @property
     def order(self) -> Order:
@@ -149,6 +151,8 @@ async def _find(connection: Connection, wanted: RunFilter, after: Place | None, 
     if wanted.id_prefix:
         return Page((await _matching(connection, wanted, await _of_prefix(connection, wanted, limit)))[:limit], None)
     place = after or Place(wanted.order)
+    if wanted.parent is not None:
+        return await _through(connection, wanted, await _by_parent(connection, wanted.parent, place), limit)
     is_plain = not wanted.labels and (wanted.order is Order.CREATION or wanted.created == (FIRST, LAST))
     if wanted.key_prefix:
         looked = await _by_key(connection, wanted, place)
@@ -208,6 +212,11 @@ async def _by_label(connection: Connection, wanted: RunFilter, after: Place, loo
     before = min((after.at, after.run_id), (until, _NOBODY))
     records = await connection.fetch(SQL["find_by_label"], wanted.namespace, *wanted.labels[0], *before, since, look)
     return _looked(records, Order.CREATION, look)
+
+
+async def _by_parent(connection: Connection, parent: UUID, after: Place) -> _Looked:
+    records = await connection.fetch(SQL["get_children"], bucket_of(parent), parent, after.at, after.run_id, LOOK)
+    return _looked(records, after.order, LOOK)
 
 
 async def _by_key(connection: Connection, wanted: RunFilter, after: Place) -> _Looked:

@@ -18,7 +18,9 @@ from headway.coordinator.core.rows import (
     NOT_STEERED,
     AttemptRow,
     BeatRow,
+    ChildRow,
     LoopRow,
+    Parent,
     RunRow,
     ScopeRow,
     SignalRow,
@@ -27,6 +29,7 @@ from headway.coordinator.core.rows import (
     TokenRow,
 )
 from headway.coordinator.core.state import PAGE, PAGES, Key, State
+from headway.coordinator.ids import child_id
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
 from headway.coordinator.zones import instant_of
@@ -37,6 +40,7 @@ class Held(Struct, eq=False):
 
     Attributes:
         was_run: its row when it was locked; None: there is no row yet.
+        run_buckets: how many buckets new runs are spread over.
         was: its task rows when they were locked: what the guards of their changes are made of.
     """
 
@@ -44,13 +48,14 @@ class Held(Struct, eq=False):
     state: State
     was_run: RunRow | None = None
     was: dict[str, TaskRow] = field(default_factory=dict)
+    run_buckets: int = 1
 
     def take(self, row: TaskRow) -> None:
         """A task row was locked and read; decisions change copies only."""
         self.state.tasks[row.path] = self.was[row.path] = row
 
 
-_IS_THERE, _RUN, _TASK = 1, 3, 28  # where these columns of lock_steps stand, and where those of the two rows begin
+_IS_THERE, _RUN, _TASK = 1, 3, 29  # where these columns of lock_steps stand, and where those of the two rows begin
 _RUN_COLUMNS, _TASK_COLUMNS = slice(_RUN, _TASK), slice(_TASK, None)
 _RUN_STATES = {str(state): state for state in RunState}
 _TASK_STATES = {str(state): state for state in TaskState}
@@ -64,6 +69,8 @@ def run_row(columns: tuple[Any, ...]) -> RunRow:
     if row.error is not None:
         row.error = orjson.loads(columns[_RUN_ERROR])
     row.steering = steering_of(columns[_STEERING])
+    if row.parent is not None:
+        row.parent = parent_of(columns[_PARENT])
     return row
 
 
@@ -72,6 +79,13 @@ def steering_of(column: bytes | None) -> Steering:
     return NOT_STEERED if column is None else _read_steering(column)
 
 
+def parent_of(column: bytes | None) -> Parent | None:
+    """Whose child a run is."""
+    return None if column is None else _read_parent(column)
+
+
+_read_parent = msgspec.json.Decoder(Parent).decode
+_PARENT = RunRow.__struct_fields__.index("parent")
 _read_steering = msgspec.json.Decoder(Steering).decode
 _STEERING = RunRow.__struct_fields__.index("steering")
 _VARS = RunRow.__struct_fields__.index("vars")
@@ -374,6 +388,55 @@ async def _load_results(connection: Connection, bucket: int, held: Mapping[UUID,
         held[run_id].state.results[str(key[1])] = {record["index"]: record["data"] for record in records}
 
 
+async def _load_children(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    fresh = [(run_id, str(key[1])) for run_id, key in asked if key[1] not in held[run_id].state.children]
+    if not fresh:
+        return
+    for run_id, path in fresh:
+        held[run_id].state.children[path] = None
+    arrays = [run_id for run_id, _ in fresh], [path for _, path in fresh]
+    for record in await connection.fetch(SQL["get_latest_children"], bucket, *arrays):
+        held[record["run_id"]].state.children[record["path"]] = child_row(record)
+
+
+async def find_children(connection: Connection, bucket: int, run_id: UUID, paths: Sequence[str]) -> dict[str, ChildRow]:
+    """The latest runs that some subflow nodes of a run started, by path."""
+    if not paths:
+        return {}
+    records = await connection.fetch(SQL["get_latest_children"], bucket, [run_id] * len(paths), paths)
+    return {record["path"]: child_row(record) for record in records}
+
+
+def child_row(record: asyncpg.Record) -> ChildRow:
+    """A row of `children` as the reducer sees it."""
+    return ChildRow(
+        path=record["path"],
+        attempt=record["attempt"],
+        child=record["child_run_id"].hex,
+        workflow=record["workflow"],
+        version=record["version"],
+        detached=record["detached"],
+        created_at=record["created_at"],
+        state=record["state"],
+        stop=record["stop"],
+    )
+
+
+async def _load_child_ids(_connection: Connection, _bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    for run_id, key in asked:
+        path, attempt = str(key[1]), int(key[2])
+        child = child_id(run_id, path, attempt, held[run_id].run_buckets)
+        held[run_id].state.child_ids[path, attempt] = child.hex
+
+
+async def _load_deadlines(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    for run_id, key in asked:
+        state = held[run_id].state
+        for record in await connection.fetch(SQL["get_run_timers"], bucket, run_id):
+            state.timers.setdefault(("", record["kind"], 0), record["due_at"])
+        state.loaded.add(key)
+
+
 _LOADERS: Mapping[str, _Loader] = {
     "task": _load_tasks,
     "open": _whole("lock_open_tasks"),
@@ -391,5 +454,8 @@ _LOADERS: Mapping[str, _Loader] = {
     "scope": _load_scopes,
     **dict.fromkeys(PAGES, _load_page),
     "results": _load_results,
+    "child": _load_children,
+    "child_id": _load_child_ids,
+    "deadline": _load_deadlines,
 }
 _ORDER = tuple(_LOADERS)

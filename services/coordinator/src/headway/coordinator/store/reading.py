@@ -1,14 +1,16 @@
 """The read side: what is shown of runs. No locks; a read sees what has committed."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 
+from headway.coordinator.core.rows import ChildRow
 from headway.coordinator.ids import bucket_of
 from headway.coordinator.store.errors import translated
+from headway.coordinator.store.loading import find_children
 from headway.coordinator.store.pool import Pool
 from headway.coordinator.store.statements import SQL
 
@@ -25,6 +27,7 @@ class RunView:
     attempts: Sequence[asyncpg.Record]
     stale_reports: Sequence[asyncpg.Record]
     loops: Sequence[asyncpg.Record] = ()
+    children: Mapping[str, ChildRow] = field(default_factory=dict[str, ChildRow])
 
 
 async def get_version(pool: Pool, run_id: UUID, namespace: str) -> tuple[str, int] | None:
@@ -35,7 +38,9 @@ async def get_version(pool: Pool, run_id: UUID, namespace: str) -> tuple[str, in
     return None if record is None else (record["workflow"], record["version"])
 
 
-async def get_run(pool: Pool, run_id: UUID, namespace: str, paths: Sequence[str] | None) -> RunView | None:
+async def get_run(
+    pool: Pool, run_id: UUID, namespace: str, paths: Sequence[str] | None, subflows: Sequence[str] = ()
+) -> RunView | None:
     """A run, or None when there is none in the namespace.
 
     Args:
@@ -43,6 +48,7 @@ async def get_run(pool: Pool, run_id: UUID, namespace: str, paths: Sequence[str]
         run_id: the run.
         namespace: that it must be in.
         paths: of the tasks to show; None: all, of a run without maps and repeats.
+        subflows: those of subflow nodes.
     """
     bucket = bucket_of(run_id)
     with translated():
@@ -51,6 +57,7 @@ async def get_run(pool: Pool, run_id: UUID, namespace: str, paths: Sequence[str]
             if run is None:
                 return None
             stale_reports = await connection.fetch(SQL["get_stale_reports"], bucket, run_id)
+            children = await find_children(connection, bucket, run_id, subflows)
             if paths is None:
                 return RunView(
                     run_id=run_id,
@@ -58,6 +65,7 @@ async def get_run(pool: Pool, run_id: UUID, namespace: str, paths: Sequence[str]
                     tasks=await connection.fetch(SQL["get_run_tasks"], bucket, run_id, OUTPUT_LIMIT),
                     attempts=await connection.fetch(SQL["get_run_attempts"], bucket, run_id),
                     stale_reports=stale_reports,
+                    children=children,
                 )
             return RunView(
                 run_id=run_id,
@@ -66,6 +74,7 @@ async def get_run(pool: Pool, run_id: UUID, namespace: str, paths: Sequence[str]
                 attempts=await connection.fetch(SQL["get_named_attempts"], bucket, run_id, paths),
                 stale_reports=stale_reports,
                 loops=await connection.fetch(SQL["get_run_loops"], bucket, run_id, paths),
+                children=children,
             )
 
 

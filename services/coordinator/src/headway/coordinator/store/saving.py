@@ -11,7 +11,7 @@ import msgspec
 import orjson
 
 from headway.coordinator.core.events import FORMAT
-from headway.coordinator.core.rows import NOT_STEERED, LoopRow, RunRow, ScopeRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import NOT_STEERED, ChildRow, LoopRow, RunRow, ScopeRow, TaskRow, TokenRow
 from headway.coordinator.store.changes import Saving
 from headway.coordinator.store.errors import NotApplied
 from headway.coordinator.store.pool import Connection
@@ -52,6 +52,7 @@ async def save(connection: Connection, bucket: int, batch: Iterable[Saving], now
     for statement, rows in _sides(savings):
         await _put(connection, statement, bucket, rows)
     await _save_timers(connection, bucket, savings, rest)
+    await _save_handovers(connection, bucket, savings, now)
     await _delete_dropped(connection, bucket, savings)
     return not rest and not any(_has_sides(saving) for saving in savings)
 
@@ -76,7 +77,7 @@ def _has_sides(saving: Saving) -> bool:
     """It changes what save_steps does not write."""
     changes = saving.changes
     beside = changes.timers or changes.tokens or changes.signals or changes.labels or changes.loops or changes.scopes
-    return bool(beside or saving.requests)
+    return bool(beside or saving.requests or changes.children or saving.handovers)
 
 
 async def _save_rest(connection: Connection, bucket: int, savings: Sequence[Saving], now: datetime) -> None:
@@ -145,7 +146,9 @@ async def _save_runs(connection: Connection, bucket: int, savings: Iterable[Savi
         if held.was_run is None:
             new.append(_new_run(held.run_id, row))
         else:
-            changed.append((held.run_id, held.was_run.seq, *_run_state(row), *_run_instants(row), _class_of(row)))
+            changed.append(
+                (held.run_id, held.was_run.seq, *_run_state(row), *_run_instants(row), _class_of(row), _parent_of(row))
+            )
     await _put(connection, "insert_runs", bucket, new)
     await guarded(connection, "update_runs", bucket, changed)
 
@@ -168,8 +171,12 @@ def _new_run(run_id: UUID, row: RunRow) -> tuple[Any, ...]:
     state, epoch, seq, *rest = _run_state(row)
     return (
         run_id, row.namespace, row.workflow, row.version, state, epoch, seq, row.key, row.trace, *rest,
-        row.created_at, *_run_instants(row), _class_of(row),
+        row.created_at, *_run_instants(row), _class_of(row), _parent_of(row),
     )  # fmt: skip
+
+
+def _parent_of(row: RunRow) -> bytes | None:
+    return None if row.parent is None else msgspec.json.encode(row.parent)
 
 
 def _class_of(row: RunRow) -> str:
@@ -243,6 +250,7 @@ def _sides(savings: Sequence[Saving]) -> Iterable[tuple[str, Rows]]:
     ]  # fmt: skip
     yield "put_loops", [(s.held.run_id, *_loop(row)) for s in savings for row in s.changes.loops.values()]
     yield "put_scopes", [(s.held.run_id, *_scope(row)) for s in savings for row in s.changes.scopes.values()]
+    yield "put_children", [(s.held.run_id, *_child(row)) for s in savings for row in s.changes.children.values()]
     yield "insert_requests", [(s.held.run_id, request_id, answer) for s in savings for request_id, answer in s.requests]
 
 
@@ -250,6 +258,24 @@ def _token(row: TokenRow) -> tuple[Any, ...]:
     bits = (row.live, row.dead, row.failed, row.always)
     packed = [value.to_bytes((value.bit_length() + 7) // 8, "little") for value in bits]
     return (row.path, *packed, orjson.dumps(row.names))
+
+
+def _child(row: ChildRow) -> tuple[Any, ...]:
+    return (
+        row.path, row.attempt, UUID(row.child), row.workflow, row.version, row.detached, row.created_at, row.state,
+        row.stop,
+    )  # fmt: skip
+
+
+async def _save_handovers(connection: Connection, bucket: int, savings: Iterable[Saving], now: datetime) -> None:
+    rows = [
+        (outbox_id, to, s.changes.run.namespace, body, trace)
+        for s in savings
+        if s.changes.run is not None
+        for outbox_id, to, body, trace in s.handovers
+    ]
+    if rows:
+        await connection.execute(SQL["insert_handovers"], bucket, now, *_columns(rows))
 
 
 def _loop(row: LoopRow) -> tuple[Any, ...]:
@@ -275,7 +301,13 @@ async def _delete_dropped(connection: Connection, bucket: int, savings: Iterable
     if not dropped:
         return
     await connection.executemany(SQL["delete_scope"], [(bucket, run_id, scope) for run_id, scope, _ in dropped])
-    for statement in ("delete_scope_tasks", "delete_scope_tokens", "delete_scope_attempts", "delete_scope_beats"):
+    for statement in (
+        "delete_scope_tasks",
+        "delete_scope_tokens",
+        "delete_scope_attempts",
+        "delete_scope_beats",
+        "delete_scope_children",
+    ):
         await connection.executemany(SQL[statement], [(bucket, run_id, paths) for run_id, _, paths in dropped])
     whole = [(bucket, run_id, (scope, *paths)) for run_id, scope, paths in dropped]
     await connection.executemany(SQL["delete_scope_outputs"], whole)

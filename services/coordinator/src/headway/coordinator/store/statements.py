@@ -14,6 +14,7 @@ _TEXTS = load_statements(
     "deleting.sql",
     "tasks.sql",
     "loops.sql",
+    "children.sql",
     "leases.sql",
     "beats.sql",
     "outbox.sql",

@@ -28,11 +28,21 @@ MILLISECOND = timedelta(milliseconds=1)
 
 _NEW_RUN = attrgetter(
     "state", "epoch", "vars", "cancelling", "failing", "expired", "finish_path", "ending", "unhandled_tasks", "error",
-    "output_path", "output_attempt", "finished_at",
+    "output_path", "output_attempt", "finished_at", "parent",
 )  # fmt: skip
-_AS_NEW = (RunState.RUNNING, 1, {}, False, False, False, None, None, 0, None, None, None, None)
+_AS_NEW = (RunState.RUNNING, 1, {}, False, False, False, None, None, 0, None, None, None, None, None)
 _RUN_KEPT = attrgetter(
-    "epoch", "vars", "cancelling", "failing", "expired", "ending", "unhandled_tasks", "error", "paused_at", "steering"
+    "epoch",
+    "vars",
+    "cancelling",
+    "failing",
+    "expired",
+    "ending",
+    "unhandled_tasks",
+    "error",
+    "paused_at",
+    "steering",
+    "parent",
 )
 _TASK_KEPT = attrgetter(
     "attempt", "generation", "tries", "losses", "input", "failure_class", "error", "disposition", "handled_by", "cause",

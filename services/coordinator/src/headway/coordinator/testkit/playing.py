@@ -3,19 +3,20 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from random import Random
 from typing import TypeAlias
 
-from headway.coordinator.core.actions import AwaitTask, CompleteTask, FailTask
+from headway.coordinator.core.actions import AwaitTask, CompleteTask, FailTask, OpenChild, StopChild
 from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import Failure
 from headway.coordinator.core.graph import Graph
-from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import FailureClass, Json, Place, VariablePath
 from headway.coordinator.core.refusals import Refusal
-from headway.coordinator.core.rows import TaskRow
+from headway.coordinator.core.rows import STARTED, TaskRow
 from headway.coordinator.core.schemas import misfits
 from headway.coordinator.core.state import TimerKey
 from headway.coordinator.core.templates import Lookup, descend, render
@@ -194,6 +195,12 @@ class _Player:
             for action in entry.actions:
                 if isinstance(action, AwaitTask | CompleteTask | FailTask):
                     self._begin(action.path)
+                elif isinstance(action, OpenChild):
+                    self._start_child(action)
+                elif isinstance(action, StopChild):
+                    self._plan(
+                        simulation.now, Rank.REPORT, f"end of {action.path}", partial(self._stop_child, action.path)
+                    )
         self._seen = len(simulation.history)
         dispatches, simulation.dispatches = simulation.dispatches, []
         for path, attempt in dispatches:
@@ -225,6 +232,38 @@ class _Player:
             if act.refused is Refused.MUST:
                 raise _Unplayable(act.place, f"{what} should have been refused, and was taken")
 
+    # --- runs of subflow nodes
+
+    def _start_child(self, opened: OpenChild) -> None:
+        """A subflow node asks for a run: it ends as its mock says."""
+        row = self._simulation.task(opened.path)
+        result = self._result(row, opened.attempt)
+        given = self._given(row)
+        self._calls.append(Call(path=opened.path, handler=opened.workflow, attempt=opened.attempt, input=given))
+        if not result.hangs or opened.detached:
+            at = self._simulation.now + timedelta(milliseconds=0 if opened.detached else result.takes_ms)
+            end = partial(self._end_child, opened, self._outcome(result, row, given))
+            self._plan(at, Rank.REPORT, f"end of {opened.path}", end)
+
+    def _end_child(self, opened: OpenChild, outcome: Document | tuple[Failure, bool]) -> None:
+        if self._simulation.task(opened.path).attempt != opened.attempt:
+            return
+        if opened.detached:
+            self._simulation.end_child(opened.path, STARTED)
+        elif isinstance(outcome, Document):
+            self._simulation.end_child(opened.path, RunState.SUCCEEDED, output=outcome)
+        else:
+            failure, _ = outcome
+            error: dict[str, Json] = {
+                "failure_class": failure.failure_class,
+                "message": f"{failure.type}: {failure.message}",
+                "paths": [],
+            }
+            self._simulation.end_child(opened.path, RunState.FAILED, error=error)
+
+    def _stop_child(self, path: str) -> None:
+        self._simulation.end_child(path, RunState.CANCELLED)
+
     # --- workers
 
     def _deliver(self, path: str, attempt: int) -> None:
@@ -237,8 +276,10 @@ class _Player:
     def _result(self, row: TaskRow, attempt: int) -> Result:
         mock = _mock_of(self._case, row)
         if mock is None:
-            names = row.path if row.handler.startswith("headway.") else f"{row.path} or {row.handler}"
-            message = f"{row.path} ran, and nothing says what its handler {row.handler} does"
+            is_named = row.handler and not row.handler.startswith("headway.")
+            names = f"{row.path} or {row.handler}" if is_named else row.path
+            what = f"its handler {row.handler} does" if row.handler else "its run gives"
+            message = f"{row.path} ran, and nothing says what {what}"
             raise _Unplayable(self._case.place, message, f"add a mock for {names}")
         return mock[min(attempt, len(mock)) - 1]
 

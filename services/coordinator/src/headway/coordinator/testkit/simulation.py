@@ -12,6 +12,7 @@ from headway.coordinator.core.actions import Action
 from headway.coordinator.core.admission import (
     Answer,
     RunGate,
+    child_applies,
     earliest,
     lease_answer,
     lease_has_expired,
@@ -23,6 +24,7 @@ from headway.coordinator.core.admission import (
 from headway.coordinator.core.decide import Need, decide
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import (
+    ChildFinished,
     Failure,
     LeaseExpired,
     NodeCancelled,
@@ -140,6 +142,28 @@ class Simulation:
         """Cancel the run. Raises Refusal."""
         self._submit(RunCancelled(at=self._time(), chance=self._chance(), reason="", grace_ms=grace_ms))
 
+    def end_child(
+        self, path: str, state: str, *, output: Document | None = None, error: dict[str, Json] | None = None
+    ) -> bool:
+        """Tell of the run that a subflow node asked for. False: nobody waits for it."""
+        child = self._state.children.get(path)
+        if child is None:
+            return False
+        event = ChildFinished(
+            at=self._time(),
+            chance=self._chance(),
+            path=path,
+            attempt=child.attempt,
+            child=child.child,
+            state=state,
+            error=error,
+            output=output,
+        )
+        if not child_applies(self.run, self.task(path), child, event):
+            return False
+        self._submit(event)
+        return True
+
     # --- timers
 
     def fire(self, key: TimerKey) -> bool:
@@ -239,10 +263,14 @@ class Simulation:
     def _submit(self, event: RunEvent) -> None:
         """Decide an event and keep what comes of it. Raises Refusal."""
         verdict = decide(self._state, event)
-        while isinstance(verdict, Need) and all(key[0] == "instant" for key in verdict.keys):
+        while isinstance(verdict, Need) and all(key[0] in ("instant", "child_id") for key in verdict.keys):
             for key in verdict.keys:
-                local, zone = str(key[1]), str(key[-1])
-                self._state.instants[local, zone] = instant_of(local, zone)
+                if key[0] == "child_id":
+                    path, attempt = str(key[1]), int(key[-1])
+                    self._state.child_ids[path, attempt] = f"{len(self._state.child_ids) + 2:032x}"
+                else:
+                    local, zone = str(key[1]), str(key[-1])
+                    self._state.instants[local, zone] = instant_of(local, zone)
             verdict = decide(self._state, event)
         if isinstance(verdict, Need):
             raise EngineBroken(f"every row is here, and it asks for {sorted(verdict.keys, key=str)}")

@@ -126,10 +126,14 @@ _ACTIONS: Mapping[type, Callable[[Any], str]] = {
     do.StopLoop: lambda action: f"{action.path} begins nothing more: {action.cause}",
     do.OpenScope: lambda action: f"{action.path} begins",
     do.CloseScope: lambda action: f"{action.path} {'is' if action.state == 'cancelled' else 'has'} {action.state}",
+    do.OpenChild: lambda action: f"{action.path} asks for a run of {action.workflow}",
+    do.StopChild: lambda action: f"the run of {action.path} is to stop: {action.cause}",
+    do.CloseChild: lambda action: f"the run of {action.path}: {action.state}",
     do.DropScope: lambda action: f"the rows of {action.path} are dropped",
 }
 _UNTOLD = frozenset(
     {
+        do.HandOver,
         do.CreateRun,
         do.StartRun,
         do.StorePayload,

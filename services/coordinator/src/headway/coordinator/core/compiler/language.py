@@ -655,6 +655,61 @@ NODES: Mapping[NodeType, NodeKind] = {
             Field(name="optional", kind=Kind.BOOLEAN, doc="Its failure does not make the run fail.", default="false"),
         ),
     ),
+    NodeType.SUBFLOW: NodeKind(
+        doc=(
+            "Starts a run of another workflow of the namespace and waits for its end. The child's output is\n"
+            "the node's. A cancel, a time-out of the node and whatever else stops it are passed on to the child, and\n"
+            "so is the run's deadline. Each attempt by `retry` is a new child; a retry of the failed run goes on\n"
+            "inside the child that failed. At most 16 runs lie in one another."
+        ),
+        example='pay: {type: subflow, workflow: payment, input: {order: "${input.order_id}"}}',
+        fields=(
+            _TYPE,
+            Field(name="workflow", kind=Kind.NAME, doc="The workflow to run.", required=True),
+            Field(
+                name="version",
+                kind=Kind.INTEGER,
+                doc="The version to run.",
+                default="the one that is deployed when the child starts",
+                least=1,
+            ),
+            Field(name="input", kind=Kind.TEMPLATE, doc="The child's input, rendered once.", default="{}"),
+            Field(
+                name="labels",
+                kind=Kind.TEMPLATES,
+                doc="Labels of the child, besides those that its definition computes; null: no such label.",
+                default="none",
+            ),
+            Field(
+                name="detach",
+                kind=Kind.BOOLEAN,
+                doc="The node succeeds with `{run_id}` as soon as the child has started, and nothing stops it later.",
+                default="false",
+            ),
+            Field(
+                name="retry",
+                kind=Kind.RETRY,
+                doc="When a child that failed is followed by another.",
+                default="no retry",
+            ),
+            _duration("timeout", "How long all its children may take together.", default="for ever"),
+            Field(
+                name="output_schema",
+                kind=Kind.SCHEMA,
+                doc="What the output must look like; another fails the attempt with class `verdict_fail`.",
+                default="anything",
+            ),
+            Field(name="optional", kind=Kind.BOOLEAN, doc="Its failure does not make the run fail.", default="false"),
+            Field(
+                name="compensate",
+                kind=Kind.NODE,
+                doc="The node that undoes it when the run fails or is cancelled; a worker node without edges.",
+                default="none",
+            ),
+        ),
+    ),
 }
 
-CAN_FAIL_LATE = frozenset({NodeType.CALL, NodeType.HTTP, NodeType.PYTHON, NodeType.WAIT_FOR_EVENT})  # can time out
+CAN_FAIL_LATE = frozenset(
+    {NodeType.CALL, NodeType.HTTP, NodeType.PYTHON, NodeType.WAIT_FOR_EVENT, NodeType.SUBFLOW}
+)  # can time out

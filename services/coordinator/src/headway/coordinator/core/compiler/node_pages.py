@@ -244,6 +244,35 @@ nodes:
     body: {type: call, handler: jobs.ask, input: {try: "${index}"}}
 """,
     ),
+    NodeType.SUBFLOW: Page(
+        output="The child's output; with `detach`, `{run_id}`.",
+        endings=(
+            Ending(
+                failure_class="that of the child",
+                type="SubflowFailed",
+                when="the child failed; `error.run_id` names it, `error.nodes` its failing nodes",
+                retried=True,
+            ),
+            Ending(failure_class="exec_failed", type="SubflowCancelled", when="somebody else cancelled the child"),
+            Ending(
+                failure_class="exec_failed",
+                type="SubflowRefused",
+                when="the child could not start; `error.reason` says why, such as `WORKFLOW_NOT_FOUND`",
+            ),
+            Ending(failure_class="exec_failed", type="SubflowTooDeep", when="16 runs lie around it already"),
+            Ending(failure_class="timeout", type="total_timeout", when="it took longer than `timeout`"),
+        ),
+        example="""\
+workflow: purchase
+nodes:
+  pay: {type: subflow, workflow: payment, input: {amount: "${input.amount}"}}
+  ship: {type: call, handler: shipping.create, input: {paid: "${nodes.pay.output}"}}
+  sorry: {type: call, handler: mail.sorry, input: {why: "${error.message}"}}
+edges:
+  - [pay, ship]
+  - {from: pay, to: sorry, on: failure}
+""",
+    ),
 }
 
 

@@ -360,6 +360,29 @@ def _read_wait_for_event(reading: Reading, entries: Entries, draft: NodeDraft) -
     return replace(draft, node=node)
 
 
+def _read_subflow(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
+    name = entries.text("workflow")
+    if name is not None:
+        check_name(reading, name, entries.place_of("workflow"), "a workflow")
+    undo = read_target(entries, "compensate") if "compensate" in entries else None
+    found = entries.map("labels")
+    labels = {} if found is None else {key: reading.templates.template(value) for key, value in found.entries.items()}
+    node = replace(
+        draft.node,
+        child_workflow=name or "",
+        child_version=entries.integer("version") or 0,
+        input=entries.template("input"),
+        labels=labels,
+        detach=entries.boolean("detach") or False,
+        retry=read_retry(reading, entries) if "retry" in entries else draft.node.retry,
+        timeouts=TimeOuts(total_ms=entries.duration("timeout")),
+        output_schema=read_schema(reading, entries, "output_schema"),
+        optional=entries.boolean("optional") or False,
+        compensate=None if undo is None else undo.node,
+    )
+    return replace(draft, node=node)
+
+
 # Maps and repeats
 
 
@@ -445,6 +468,7 @@ _READERS: Mapping[NodeType, Callable[[Reading, Entries, NodeDraft], NodeDraft]] 
     NodeType.FINISH: _read_finish,
     NodeType.WAIT: _read_wait,
     NodeType.WAIT_FOR_EVENT: _read_wait_for_event,
+    NodeType.SUBFLOW: _read_subflow,
 }
 
 

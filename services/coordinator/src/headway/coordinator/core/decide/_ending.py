@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headway.coordinator.core import actions as do
+from headway.coordinator.core.decide._children import tell_parent
 from headway.coordinator.core.decide._contracts import breach
 from headway.coordinator.core.decide._undoing import not_undone, undo_next
 from headway.coordinator.core.document import NULL
@@ -50,6 +51,7 @@ def settle(walk: Walk) -> None:
             output_attempt=source.output_attempt if source and has_output else None,
         )
     )
+    tell_parent(walk)
 
 
 def _outcome(walk: Walk) -> RunState | None:

@@ -4,10 +4,11 @@ from datetime import timedelta
 from typing import assert_never
 
 from headway.coordinator.core import actions as do
-from headway.coordinator.core.decide import _loops, _nodes, _signals, pausing, redo, skipping
+from headway.coordinator.core.decide import _children, _loops, _nodes, _signals, pausing, redo, skipping
 from headway.coordinator.core.decide._contracts import breach
 from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.events import (
+    ChildFinished,
     Failure,
     LeaseExpired,
     LeaseReleased,
@@ -24,11 +25,11 @@ from headway.coordinator.core.events import (
     SignalReceived,
     TimerFired,
 )
-from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.paths import scope_of
 from headway.coordinator.core.plan import FailureClass
 from headway.coordinator.core.refusals import RunClosed, RunNotFinished
-from headway.coordinator.core.rows import RUN_INPUT, UNCOMPENSATED
+from headway.coordinator.core.rows import RUN_INPUT, UNCOMPENSATED, UNSTARTED
 
 
 def reduce(walk: Walk, event: RunEvent) -> None:
@@ -62,6 +63,8 @@ def reduce(walk: Walk, event: RunEvent) -> None:
             _signal_received(walk, event)
         case RunCancelled() | RunPaused() | RunResumed() | RunRetried():
             _steer(walk, event)
+        case ChildFinished():
+            _children.finish(walk, event)
         case NodeSkipped():
             skipping.skip(walk, event)
         case _ as never:
@@ -78,9 +81,7 @@ def _steer(walk: Walk, event: RunCancelled | RunPaused | RunResumed | RunRetried
         case RunResumed():
             pausing.resume(walk)
         case RunRetried():
-            if not walk.run.is_final:
-                raise RunNotFinished(run_id=walk.draft.state.run_id, state=walk.run.state)
-            redo.redo(walk, event)
+            _run_retried(walk, event)
         case _ as never:
             assert_never(never)
 
@@ -96,14 +97,35 @@ def _run_started(walk: Walk, event: RunStarted) -> None:
         )
     )
     walk.projector.count_event()
+    if event.parent is not None:
+        walk.emit(do.AdoptRun(parent=event.parent))
     if event.labels:
         walk.emit(do.LabelRun(labels=dict(event.labels)))
     path, attempt, role = RUN_INPUT
     walk.emit(do.StorePayload(path=path, attempt=attempt, role=role, data=event.input))
+    if event.is_cancelled:
+        error = {"failure_class": "cancelled", "message": "cancelled by its parent before it started", "paths": []}
+        walk.emit(do.FinishRun(state=RunState.CANCELLED, error=error, output_path=None, output_attempt=None))
+        _children.tell_parent(walk, UNSTARTED)
+        return
     walk.emit(do.StartRun())
+    walk.deadline_at = event.deadline_at
     walk.arm_deadline()
     for start in walk.graph.starts:
         walk.start(start)
+
+
+def _run_retried(walk: Walk, event: RunRetried) -> None:
+    if event.parent is not None:
+        walk.emit(do.AdoptRun(parent=event.parent))
+        walk.deadline_at = event.deadline_at
+        if walk.run.state is RunState.SUCCEEDED:  # it was retried by itself since
+            _children.tell_parent(walk)
+        if walk.run.state not in (RunState.FAILED, RunState.CANCELLED):
+            return
+    if not walk.run.is_final:
+        raise RunNotFinished(run_id=walk.draft.state.run_id, state=walk.run.state)
+    redo.redo(walk, event)
 
 
 def _node_completed(walk: Walk, event: NodeCompleted) -> None:
@@ -177,7 +199,7 @@ def _timer_fired(walk: Walk, event: TimerFired) -> None:
             message = f"no signal {_signals.name_of(walk, event.path)} came that fits"
             walk.fail(event.path, "wait_failed", _timed_out("event", message), retryable=False)
         case "retry":
-            _nodes.dispatch(walk, event.path, "retry_ready")
+            _nodes.try_again(walk, event.path)
         case "queue_timeout":
             queue = walk.row(event.path).queue
             walk.fail(
@@ -204,6 +226,7 @@ _EXPIRE = {
     TaskState.READY: "expire_ready",
     TaskState.RUNNING: "fail",
     TaskState.RETRYING: "expire_retrying",
+    TaskState.WAITING: "wait_failed",
 }
 
 
@@ -213,6 +236,8 @@ def _total_timeout(walk: Walk, path: str) -> None:
         walk.claim(path)
     elif row.state is TaskState.RETRYING:
         walk.emit(do.CancelTimer(path=path, kind="retry", attempt=row.attempt))
+    elif row.state is TaskState.WAITING:
+        _children.leave(walk, path)
     total_ms = walk.graph.node(path).timeouts.total_ms
     walk.fail(path, _EXPIRE[row.state], _timed_out("total", f"after {total_ms} ms"), retryable=False)
 
@@ -242,6 +267,8 @@ def _run_cancelled(walk: Walk, event: RunCancelled) -> None:
     if not event.compensate and walk.run.ending != UNCOMPENSATED:
         is_new = is_new or walk.run.is_compensating
         walk.emit(do.MarkRun(flag="ending", path=UNCOMPENSATED))
+        if walk.graph.has_subflows:
+            _children.tell_again(walk, walk.all_open_tasks())
     if is_new:
         walk.emit(do.MarkRun(flag="cancelling", reason=event.reason))
         walk.stop_run(timedelta(milliseconds=event.grace_ms))

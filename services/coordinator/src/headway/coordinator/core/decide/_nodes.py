@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from headway.coordinator.core import actions as do
-from headway.coordinator.core.decide import _loops
+from headway.coordinator.core.decide import _children, _loops
 from headway.coordinator.core.decide._contracts import breach, variable_breach
 from headway.coordinator.core.decide._scope import Scope
 from headway.coordinator.core.decide._signals import take_what_is_there
@@ -66,8 +66,19 @@ def begin(walk: Walk, path: str, *, keep_input: bool) -> None:
         _dispatch(walk, path, node, keep_input=keep_input)
     elif node.type in LOOP_NODES:
         _loops.begin(walk, path, keep_input=keep_input)
+    elif node.type is NodeType.SUBFLOW:
+        _subflow(walk, path, node, keep_input=keep_input)
     else:
         _BEGIN[node.type](walk, path, node)
+
+
+def try_again(walk: Walk, path: str) -> None:
+    """The pause before a node's next attempt is over."""
+    if walk.graph.is_subflow(path):
+        walk.emit(do.AwaitTask(path=path, due_at=None))
+        _children.start(walk, path)
+    else:
+        dispatch(walk, path, "retry_ready")
 
 
 def dispatch(walk: Walk, path: str, via: str | None) -> None:
@@ -89,6 +100,25 @@ def _dispatch(walk: Walk, path: str, node: Node, *, keep_input: bool) -> None:
     dispatch(walk, path, "dependencies_satisfied")
     if node.timeouts.total_ms is not None:
         walk.set_deadline(path, "total_timeout", 0, node.timeouts.total_ms)
+
+
+def _subflow(walk: Walk, path: str, node: Node, *, keep_input: bool) -> None:
+    """Wait for a run of another workflow; of a paused run, it is asked for when that is resumed."""
+    failure = _children.too_deep(walk)
+    is_kept = keep_input and walk.row(path).input is not None
+    if failure is None and node.input is not None and not is_kept:
+        try:
+            _set_input(walk, path, node.input)
+        except _TooLargeError as error:
+            failure = error.failure
+    if failure is not None:
+        walk.fail(path, "decide_failed", failure, retryable=False)
+        return
+    walk.emit(do.AwaitTask(path=path, due_at=None))
+    if node.timeouts.total_ms is not None:
+        walk.set_deadline(path, "total_timeout", 0, node.timeouts.total_ms)
+    if not walk.run.is_paused:
+        _children.start(walk, path, again=keep_input)
 
 
 def _set_input(walk: Walk, path: str, template: Template) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from headway.coordinator.core.plan import RetryPolicy, Tries
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from headway.coordinator.core.decide._walk import Walk
     from headway.coordinator.core.events import Failure
     from headway.coordinator.core.rows import AttemptRow
@@ -37,10 +39,16 @@ def pause_before_retry(walk: Walk, path: str, failure: Failure, asked_ms: int | 
         return None
     drawn_ms = tries.pause_ms(count) * (1 - tries.jitter * walk.chance)
     pause = timedelta(milliseconds=drawn_ms if asked_ms is None else asked_ms)
-    began = (earlier[0].leased_at if earlier else row.leased_at) or walk.at
+    began = (earlier[0].leased_at if earlier else row.leased_at) or _began(walk, path)
     if policy.budget_ms is not None and walk.at + pause > began + timedelta(milliseconds=policy.budget_ms):
         return None
     return pause
+
+
+def _began(walk: Walk, path: str) -> datetime:
+    """When a task that no worker has leased began with the tries that it counts."""
+    row = walk.row(path)
+    return (row.created_at if row.tries else row.ready_at) or walk.at
 
 
 def _tries_for(policy: RetryPolicy, failure_class: str, error_type: str) -> Tries:

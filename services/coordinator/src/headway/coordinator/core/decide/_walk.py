@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.cel import ExpressionError
-from headway.coordinator.core.decide import _loops, _nodes
+from headway.coordinator.core.decide import _children, _loops, _nodes
 from headway.coordinator.core.decide._ending import settle
 from headway.coordinator.core.decide._retrying import pause_before_retry
 from headway.coordinator.core.decide._weighing import (
@@ -35,7 +35,7 @@ from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.paths import inside, scope_of
 from headway.coordinator.core.plan import (
     LOOP_NODES,
-    WORKER_NODES,
+    RETRYABLE_NODES,
     Edge,
     EdgeKind,
     NodeType,
@@ -71,9 +71,14 @@ class Walk:
     Attributes:
         room: items of maps and repeats that may still be begun, stopped or closed in this decision.
         chosen: of a retry, the chosen nodes by their scope.
+        grace: how long what is stopped may take.
+        deadline_at: of a child that starts or is reopened: its parent's.
     """
 
-    __slots__ = ("_queue", "actions", "at", "chance", "chosen", "draft", "effort", "graph", "projector", "room")
+    __slots__ = (
+        "_queue", "actions", "at", "chance", "chosen", "deadline_at", "draft", "effort", "grace", "graph",
+        "projector", "room",
+    )  # fmt: skip
 
     def __init__(self, state: State, event: Event) -> None:
         """Begin with nothing decided."""
@@ -86,6 +91,8 @@ class Walk:
         self.room = PAGE
         self.effort = Effort()
         self.chosen: Mapping[str, tuple[str, ...]] = {}
+        self.grace = GRACE
+        self.deadline_at: datetime | None = None
         self._queue: deque[tuple[Graph, str, Edge, Token]] = deque()
 
     def emit(self, action: do.Action) -> None:
@@ -343,7 +350,7 @@ class Walk:
     ) -> None:
         """A node failed: it is tried again, or its tokens go out. `asked_ms`: the pause that its handler asks for."""
         spot = self.graph.spot(path)
-        may_retry = retryable and spot.node.type in WORKER_NODES and not self.is_over_for(path)
+        may_retry = retryable and spot.node.type in RETRYABLE_NODES and not self.is_over_for(path)
         pause = pause_before_retry(self, path, failure, asked_ms) if may_retry else None
         if pause is not None:
             self._retry(path, via, failure, self.at + pause, reported=reported)
@@ -375,7 +382,7 @@ class Walk:
         node = spot.node
         for kind, _ in spot.attempt_timers:
             self.emit(do.CancelTimer(path=path, kind=kind, attempt=attempt))
-        if node.type in WORKER_NODES:
+        if node.type in RETRYABLE_NODES:
             if node.timeouts.total_ms is not None and not only_attempt:
                 self.emit(do.CancelTimer(path=path, kind="total_timeout", attempt=0))
         elif node.type in LOOP_NODES:
@@ -401,13 +408,16 @@ class Walk:
 
     def arm_deadline(self) -> None:
         """Set the run's deadline, if it has one, counted from now."""
-        deadline_ms = self.graph.plan.deadline_ms
-        if deadline_ms is not None:
+        deadline_ms, inherited = self.graph.plan.deadline_ms, self.deadline_at
+        if inherited is not None:
+            own = inherited if deadline_ms is None else self.at + timedelta(milliseconds=deadline_ms)
+            self.emit(do.ScheduleTimer(path="", kind="run_deadline", attempt=0, due_at=min(own, inherited)))
+        elif deadline_ms is not None:
             self.set_deadline("", "run_deadline", 0, deadline_ms)
 
     def cancel_run_timers(self) -> None:
         """Delete what could still stop the run."""
-        if self.graph.plan.deadline_ms is not None:
+        if self.graph.plan.deadline_ms is not None or self.run.parent is not None:
             self.emit(do.CancelTimer(path="", kind="run_deadline", attempt=0))
         if self.run.is_stopping:
             self.emit(do.CancelTimer(path="", kind="cancel_grace", attempt=0))
@@ -445,14 +455,20 @@ class Walk:
 
     def stop_run(self, grace: timedelta = GRACE) -> None:
         """Cancel what has not started; holders are told by Renew, and have `grace`."""
+        self.grace = grace
         self.stop_rest("")
         if self.run.open_tasks:
             self.emit(do.ScheduleTimer(path="", kind="cancel_grace", attempt=0, due_at=self.at + grace))
 
     def stop_rest(self, scope: str) -> None:
         """Cancel what has not started in the run itself, or in a scope, cleaning up aside unless all stops."""
-        halt = self.halt(scope)
-        for row in self.open_tasks(self.graph.body(scope), scope):
+        halt, graph = self.halt(scope), self.graph.body(scope)
+        rows = self.open_tasks(graph, scope)
+        if graph.subflows:
+            self.draft.require_children(
+                row.path for row in rows if row.state is TaskState.WAITING and self.graph.is_subflow(row.path)
+            )
+        for row in rows:
             if row.state in (TaskState.RUNNING, TaskState.PENDING):
                 continue  # pending: a retry left it so, and its tokens decide when they come
             if halt.stopping or not self.is_cleanup(row.path):
@@ -510,6 +526,9 @@ class Walk:
             kind = self.graph.node(row.path).type
             if kind in LOOP_NODES:
                 _loops.stop(self, row.path, cause)
+                return
+            if kind is NodeType.SUBFLOW:
+                _children.stop(self, row.path, cause)
                 return
             if kind is NodeType.WAIT:
                 self.emit(do.CancelTimer(path=row.path, kind="wait", attempt=row.attempt))

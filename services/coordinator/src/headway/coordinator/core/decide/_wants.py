@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from functools import lru_cache
 
-from headway.coordinator.core.events import RunEvent, RunStarted, SignalReceived
+from headway.coordinator.core.events import ChildFinished, RunEvent, RunStarted, SignalReceived
 from headway.coordinator.core.graph import Graph, Spot
 from headway.coordinator.core.paths import inside, loop_of, scopes_around
 from headway.coordinator.core.plan import CONTROL_NODES, Expression, Node, Template, VariablePath
@@ -22,7 +22,13 @@ def wants(graph: Graph, event: RunEvent) -> frozenset[Key]:
         scattered: set[Key] = {("open",)} if graph.has_scattered_waits else set()
         named = {("task", path) for path in graph.waits.get(event.name, ())}
         return frozenset({("signals", event.name)} | named | scattered)
-    path = getattr(event, "path", "")
+    if isinstance(event, ChildFinished):
+        return _wants_at(graph, event.path) | {("child", event.path)}
+    return _wants_at(graph, getattr(event, "path", ""))
+
+
+def _wants_at(graph: Graph, path: str) -> frozenset[Key]:
+    """The same for what happens to a task; an empty path: none."""
     own = graph.spots.get(path)
     if own is not None and own.node.body is None:
         return _after(graph, path)
@@ -86,6 +92,7 @@ def _reads(node: Node) -> Iterable[VariablePath]:
         if template is not None
     ]
     templates.extend(node.values.values())
+    templates.extend(node.labels.values())
     if node.output is not None and node.body is None:
         templates.append(node.output)
     for template in templates:

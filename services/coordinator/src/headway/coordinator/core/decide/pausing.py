@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from headway.coordinator.core import actions as do
-from headway.coordinator.core.decide import _nodes
+from headway.coordinator.core.decide import _children, _nodes
 from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.events import RunPaused
 from headway.coordinator.core.machines import TaskState
@@ -52,6 +52,11 @@ def resume(walk: Walk) -> None:
         if kind == "event_timeout":
             walk.emit(do.PostponeTask(path=path, due_at=due_at))
         walk.emit(do.ScheduleTimer(path=path, kind=kind, attempt=attempt, due_at=due_at))
+    held_back = [row.path for row in rows if row.state is TaskState.WAITING and walk.graph.is_subflow(row.path)]
+    walk.draft.require_children(held_back)
+    for path in held_back:
+        if _children.awaited(walk, path) is None:
+            _children.start(walk, path)
 
 
 def _has_alarm(walk: Walk, row: TaskRow) -> bool:

@@ -3,6 +3,7 @@
 from functools import partial
 
 from headway.coordinator.core import actions as do
+from headway.coordinator.core.decide._children import leave
 from headway.coordinator.core.decide._nodes import PAYLOAD_LIMIT
 from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.decide.redo import plan_redo, reopen, was_passed_over
@@ -75,6 +76,8 @@ def _succeed(walk: Walk, event: NodeSkipped, chosen: int | None, via: str, path:
     if walk.graph.node(path).type is NodeType.SET:
         values = event.output.value
         walk.emit(do.SetVariables(values=values if isinstance(values, dict) else {}))
+    if via == "wait_succeeded" and walk.graph.is_subflow(path):
+        leave(walk, path)
     walk.complete(path, via, event.output, chosen=chosen, cause="skipped")
 
 

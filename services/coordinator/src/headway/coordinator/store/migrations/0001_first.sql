@@ -54,6 +54,7 @@ CREATE TABLE runs (
     vars            bytea       NOT NULL,           -- JSON object, written by `set` nodes
     paused_at       timestamptz,                    -- nothing is dispatched until it is resumed
     steering        bytea,                          -- JSON: what people asked of it, and what is held by a pause
+    parent          bytea,                          -- JSON {run_id, path, attempt, depth, detached}: whose child it is
     CONSTRAINT runs_pkey PRIMARY KEY (bucket, run_id),
     CONSTRAINT runs_state CHECK (state IN ('pending', 'running', 'succeeded', 'failed', 'cancelled')),
     CONSTRAINT runs_ending CHECK (ending IN ('compensating', 'uncompensated')),
@@ -255,6 +256,24 @@ CREATE TABLE scopes (
     CONSTRAINT scopes_failed_has_error CHECK ((state = 'failed') = (error IS NOT NULL))
 ) WITH (fillfactor = 60);
 CREATE INDEX scopes_in_order ON scopes (bucket, run_id, loop, index);
+
+-- Runs that subflow nodes started: a row for each attempt. In the parent's bucket.
+CREATE TABLE children (
+    bucket       smallint    NOT NULL,
+    run_id       uuid        NOT NULL,               -- the parent
+    path         text        NOT NULL,               -- of the subflow node's task
+    attempt      bigint      NOT NULL,
+    child_run_id uuid        NOT NULL,
+    workflow     text        NOT NULL,
+    version      integer     NOT NULL,               -- 0: the deployed one
+    detached     boolean     NOT NULL,
+    created_at   timestamptz NOT NULL,
+    state        text        NOT NULL,
+    stop         text,                               -- why it was told to stop
+    CONSTRAINT children_pkey PRIMARY KEY (bucket, run_id, path, attempt),
+    CONSTRAINT children_state CHECK (state IN
+        ('open', 'succeeded', 'failed', 'cancelled', 'refused', 'unstarted', 'started', 'left'))
+) WITH (fillfactor = 60);
 
 CREATE TABLE run_events (
     seq      bigint      NOT NULL,                  -- gap-free, from 1

@@ -128,11 +128,11 @@ WHERE r.namespace = $3
 -- name: get_listed_runs
 -- Runs as a list shows them, in the order given.
 SELECT r.run_id, r.namespace, r.workflow, r.version, r.state, r.epoch, r.seq, r.key, r.cancelling, r.ending, r.error,
-       r.created_at, r.finished_at, r.paused_at, r.steering, l.labels
+       r.created_at, r.finished_at, r.paused_at, r.steering, r.parent, l.labels
 FROM unnest($1::smallint[], $2::uuid[]) WITH ORDINALITY AS x (bucket, run_id, place)
 CROSS JOIN LATERAL (
     SELECT run_id, namespace, workflow, version, state, epoch, seq, key, cancelling, ending, error, created_at, finished_at,
-           paused_at, steering
+           paused_at, steering, parent
     FROM runs
     WHERE bucket = x.bucket AND run_id = x.run_id
     LIMIT 1

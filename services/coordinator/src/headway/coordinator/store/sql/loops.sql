@@ -95,6 +95,10 @@ DELETE FROM tokens WHERE bucket = $1 AND run_id = $2 AND path = ANY ($3::text[])
 -- Their attempts.
 DELETE FROM attempts WHERE bucket = $1 AND run_id = $2 AND path = ANY ($3::text[]);
 
+-- name: delete_scope_children
+-- The same, of the runs that they started.
+DELETE FROM children WHERE bucket = $1 AND run_id = $2 AND path = ANY ($3::text[]);
+
 -- name: delete_scope_beats
 -- What their handlers told of themselves.
 DELETE FROM beats WHERE bucket = $1 AND run_id = $2 AND path = ANY ($3::text[]);

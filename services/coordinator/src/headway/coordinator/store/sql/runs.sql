@@ -13,28 +13,29 @@ SELECT clock_timestamp() AS now;
 -- New runs, as the projector left them.
 INSERT INTO runs (bucket, run_id, namespace, workflow, version, state, epoch, seq, key, trace, vars, cancelling,
                   failing, expired, finish_path, open_tasks, succeeded_tasks, unhandled_tasks, error, output_path,
-                  output_attempt, ending, created_at, last_event_at, finished_at, paused_at, steering, failure_class)
+                  output_attempt, ending, created_at, last_event_at, finished_at, paused_at, steering, failure_class,
+                  parent)
 SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::integer[], $6::text[], $7::integer[], $8::bigint[],
     $9::text[], $10::text[], $11::bytea[], $12::boolean[], $13::boolean[], $14::boolean[], $15::text[], $16::integer[],
     $17::integer[], $18::integer[], $19::bytea[], $20::text[], $21::bigint[], $22::text[], $23::timestamptz[],
-    $24::timestamptz[], $25::timestamptz[], $26::timestamptz[], $27::bytea[], $28::text[]) AS x;
+    $24::timestamptz[], $25::timestamptz[], $26::timestamptz[], $27::bytea[], $28::text[], $29::bytea[]) AS x;
 
 -- name: update_runs
 -- Runs after their events, guarded by the sequence number that was read under the lock (why so: see tasks.sql).
 INSERT INTO runs AS r (bucket, run_id, namespace, workflow, version, state, epoch, seq, key, trace, vars, cancelling, failing, expired,
     finish_path, open_tasks, succeeded_tasks, unhandled_tasks, error, output_path, output_attempt, ending,
-    created_at, last_event_at, finished_at, paused_at, steering, failure_class)
+    created_at, last_event_at, finished_at, paused_at, steering, failure_class, parent)
 SELECT $1, x.run_id, r.namespace, r.workflow, r.version, x.state, x.epoch, x.seq, r.key, r.trace, x.vars,
        x.cancelling, x.failing, x.expired, x.finish_path, x.open_tasks, x.succeeded_tasks,
        x.unhandled_tasks, x.error, x.output_path, x.output_attempt, x.ending, r.created_at, x.last_event_at,
-       x.finished_at, x.paused_at, x.steering, x.failure_class
+       x.finished_at, x.paused_at, x.steering, x.failure_class, x.parent
 FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::integer[], $6::bigint[], $7::bytea[], $8::boolean[],
     $9::boolean[], $10::boolean[], $11::text[], $12::integer[], $13::integer[], $14::integer[],
     $15::bytea[], $16::text[], $17::bigint[], $18::text[], $19::timestamptz[], $20::timestamptz[], $21::timestamptz[],
-    $22::bytea[], $23::text[])
+    $22::bytea[], $23::text[], $24::bytea[])
     AS x (run_id, was_seq, state, epoch, seq, vars, cancelling, failing, expired, finish_path, open_tasks,
           succeeded_tasks, unhandled_tasks, error, output_path, output_attempt, ending, last_event_at,
-          finished_at, paused_at, steering, failure_class)
+          finished_at, paused_at, steering, failure_class, parent)
 CROSS JOIN LATERAL (
     SELECT namespace, workflow, version, key, trace, created_at
     FROM runs
@@ -48,7 +49,7 @@ SET state = EXCLUDED.state, epoch = EXCLUDED.epoch, seq = EXCLUDED.seq, vars = E
     unhandled_tasks = EXCLUDED.unhandled_tasks, error = EXCLUDED.error, output_path = EXCLUDED.output_path,
     output_attempt = EXCLUDED.output_attempt, ending = EXCLUDED.ending, last_event_at = EXCLUDED.last_event_at,
     finished_at = EXCLUDED.finished_at, paused_at = EXCLUDED.paused_at, steering = EXCLUDED.steering,
-    failure_class = EXCLUDED.failure_class;
+    failure_class = EXCLUDED.failure_class, parent = EXCLUDED.parent;
 
 -- name: insert_events
 -- The history, in the decision's transaction.
@@ -89,7 +90,7 @@ ON CONFLICT DO NOTHING;
 -- name: get_run
 -- One run, with its input and output, to be shown.
 SELECT r.run_id, r.namespace, r.workflow, r.version, r.state, r.epoch, r.seq, r.key, r.cancelling, r.ending, r.error,
-       r.created_at, r.finished_at, r.paused_at, r.steering, i.data AS input, o.data AS output,
+       r.created_at, r.finished_at, r.paused_at, r.steering, r.parent, i.data AS input, o.data AS output,
        (SELECT array_agg(ARRAY[name, value] ORDER BY name) FROM run_labels WHERE bucket = $1 AND run_id = $2) AS labels
 FROM runs AS r
 LEFT JOIN outputs AS i ON i.bucket = $1 AND i.run_id = r.run_id AND i.path = '' AND i.attempt = 0 AND i.role = 'input'

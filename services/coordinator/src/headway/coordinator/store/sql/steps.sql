@@ -6,7 +6,7 @@
 SELECT x.run_id, e.is_there, clock_timestamp() AS now,
        r.namespace, r.workflow, r.version, r.key, r.trace, r.created_at, r.last_event_at, r.state, r.epoch, r.seq, r.vars,
        r.cancelling, r.failing, r.expired, r.finish_path, r.ending, r.open_tasks, r.succeeded_tasks, r.unhandled_tasks, r.error,
-       r.output_path, r.output_attempt, r.finished_at, r.paused_at, r.steering,
+       r.output_path, r.output_attempt, r.finished_at, r.paused_at, r.steering, r.parent,
        t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.namespace, t.queue, t.handler,
        t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
        t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at, t.started_at,
@@ -16,7 +16,7 @@ FROM unnest($2::uuid[], $3::text[]) AS x (run_id, paths)
 LEFT JOIN LATERAL (
     SELECT run_id, namespace, workflow, version, key, trace, created_at, last_event_at, state, epoch, seq, vars, cancelling,
            failing, expired, finish_path, ending, open_tasks, succeeded_tasks, unhandled_tasks, error, output_path,
-           output_attempt, finished_at, paused_at, steering
+           output_attempt, finished_at, paused_at, steering, parent
     FROM runs
     WHERE bucket = $1 AND run_id = x.run_id
     FOR UPDATE SKIP LOCKED

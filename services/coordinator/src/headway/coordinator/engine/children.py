@@ -1,0 +1,152 @@
+"""Hand-overs between parents and children: starts, stops and ends, each applied once however often it comes.
+
+A start is made only while its parent's row still waits for it. A stop that finds no run leaves a cancelled one behind
+under the child's id, so that the start that it overtook finds that. What cannot start is told to the parent at once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from headway.coordinator.core.document import EMPTY, Document
+from headway.coordinator.core.handovers import CancelChild, ChildEnded, StartChild
+from headway.coordinator.core.refusals import Overloaded, Refusal, RunClosed, RunNotFound
+from headway.coordinator.core.rows import REFUSED, STARTED
+from headway.coordinator.engine.engine import Engine
+from headway.coordinator.engine.starting import StartAsk, Started, Starts
+from headway.coordinator.engine.submissions import Cancel, EndChild, GoOn, Submission
+from headway.coordinator.ids import bucket_of, run_id_text
+from headway.coordinator.store.errors import StoreUnavailable, translated
+from headway.coordinator.store.statements import SQL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A hand-over: its own id, the run that it is for, what it says."""
+
+    request_id: UUID
+    run_id: UUID
+    message: StartChild | CancelChild | ChildEnded
+    trace: str = ""
+
+
+class Children:
+    """Delivers what runs tell each other."""
+
+    def __init__(self, engine: Engine, starts: Starts) -> None:
+        """Use an engine, and what starts runs."""
+        self._engine = engine
+        self._starts = starts
+
+    async def deliver(self, deliveries: Sequence[Delivery]) -> list[object]:
+        """Apply each; an exception stands for one that could not be decided.
+
+        Raises:
+            Overloaded, StoreUnavailable: the whole is to be repeated.
+        """
+        return [await self._deliver(delivery) for delivery in deliveries]
+
+    async def _deliver(self, delivery: Delivery) -> object:
+        match delivery.message:
+            case StartChild() as message:
+                return await self._start(delivery, message)
+            case CancelChild() as message:
+                return await self._cancel(delivery, message)
+            case ChildEnded() as message:
+                return await self._end(delivery.run_id, message, delivery.trace)
+
+    async def _start(self, delivery: Delivery, message: StartChild) -> object:
+        wanted = await self._wanted(message)
+        if wanted is None:
+            return False
+        is_cancelled = wanted["stop"] is not None  # before it began: only what tells so is left of it
+        if message.again:
+            item = GoOn(run_id=delivery.run_id, parent=message.parent, deadline_at=message.deadline_at)
+            answer = await self._one(item)
+            if not isinstance(answer, RunNotFound):
+                return await self._refused(delivery, message, answer) if isinstance(answer, Refusal) else answer
+        (answer,) = await self._starts.start(
+            [_ask(delivery, message, Document(bytes(message.input)), is_cancelled=is_cancelled)]
+        )
+        if isinstance(answer, Refusal):
+            return await self._refused(delivery, message, answer)
+        if isinstance(answer, Started) and message.parent.detached:
+            return await self._tell(delivery, message, STARTED, None)
+        return answer
+
+    async def _wanted(self, message: StartChild) -> Any:
+        """The parent's row, while it waits."""
+        parent = message.parent
+        run_id = UUID(parent.run_id)
+        with translated():
+            async with self._engine.pool.acquire() as connection:
+                row = [run_id], [parent.path], [parent.attempt]
+                return await connection.fetchrow(SQL["find_wanted"], bucket_of(run_id), *row)
+
+    async def _refused(self, delivery: Delivery, message: StartChild, refusal: Refusal) -> object:
+        return await self._tell(delivery, message, REFUSED, {"type": refusal.reason, "message": str(refusal)})
+
+    async def _tell(self, delivery: Delivery, message: StartChild, state: str, error: dict[str, Any] | None) -> object:
+        parent = message.parent
+        end = ChildEnded(
+            path=parent.path, attempt=parent.attempt, child=run_id_text(delivery.run_id), state=state, error=error
+        )
+        return await self._end(UUID(parent.run_id), end, delivery.trace)
+
+    async def _end(self, run_id: UUID, message: ChildEnded, trace: str) -> object:
+        item = EndChild(
+            run_id=run_id,
+            path=message.path,
+            trace=trace,
+            attempt=message.attempt,
+            child=message.child,
+            state=message.state,
+            error=message.error,
+            output=Document(raw) if (raw := bytes(message.output)) else None,
+        )
+        answer = await self._one(item)
+        return False if isinstance(answer, RunNotFound) else answer
+
+    async def _cancel(self, delivery: Delivery, message: CancelChild) -> object:
+        item = Cancel(
+            run_id=delivery.run_id,
+            request_id=delivery.request_id,
+            reason=message.reason,
+            grace_ms=message.grace_ms,
+            compensate=message.compensate,
+        )
+        answer = await self._one(item)
+        if isinstance(answer, RunNotFound):
+            (begun,) = await self._starts.start([_ask(delivery, message, EMPTY, is_cancelled=True)])
+            if isinstance(begun, Refusal):  # nor can the start be made that it overtook
+                return False
+            answer = await self._one(item)  # unless it is the cancelled one, the start came in between
+        return False if isinstance(answer, RunClosed) else answer
+
+    async def _one(self, item: Submission) -> Any:
+        (answer,) = await self._engine.submit([item])
+        if isinstance(answer, StoreUnavailable | Overloaded):
+            raise answer
+        return answer
+
+
+def _ask(
+    delivery: Delivery, message: StartChild | CancelChild, given: Document, *, is_cancelled: bool = False
+) -> StartAsk:
+    is_start = isinstance(message, StartChild)
+    return StartAsk(
+        request_id=delivery.request_id,
+        run_id=delivery.run_id,
+        namespace=message.namespace,
+        workflow=message.workflow,
+        version=message.version,
+        key=None,
+        input=given,
+        trace=delivery.trace,
+        labels=message.labels if is_start else {},
+        parent=message.parent,
+        deadline_at=message.deadline_at if is_start else None,
+        is_cancelled=is_cancelled,
+        adopts=True,
+    )

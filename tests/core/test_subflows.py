@@ -1,0 +1,103 @@
+"""Subflow nodes, over the pure core: whatever their runs do, and whenever that is told."""
+
+from __future__ import annotations
+
+import orjson
+
+from headway.coordinator.core.decide._children import MAX_DEPTH
+from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.plan import Json
+from headway.coordinator.core.rows import Parent
+from tests.core.invariants import begin
+from tests.core.simulator import World
+
+NESTED = """
+    workflow: outer
+    nodes:
+      inner: {type: subflow, workflow: other, input: "${input}", retry: {max_attempts: 2, initial: 1s, jitter: 0}}
+      after: {type: call, handler: a}
+    edges: [[inner, after]]
+"""
+ERROR: dict[str, Json] = {"failure_class": "timeout", "message": "late", "paths": ["leaf"]}
+
+
+def sent(world: World, kind: str) -> list[dict[str, object]]:
+    """What was handed over of a kind."""
+    return [orjson.loads(body.raw) for _, each, body in world.handovers if each == kind]
+
+
+def test_each_attempt_is_a_run_of_its_own_and_the_last_failure_is_the_nodes() -> None:
+    world = begin(NESTED, {"n": 1})
+    first = world.db.children["inner"].child
+
+    assert world.child("inner", "failed", error=dict(ERROR))
+    world.fire(world.next_timer())
+    second = world.db.children["inner"].child
+    late = world.child("inner", "succeeded", {}, attempt=1, child=first)
+    assert world.child("inner", "failed", error=dict(ERROR))
+
+    assert first != second
+    assert not late
+    row = world.task("inner")
+    assert (row.state, row.failure_class) == (TaskState.FAILED, "timeout")
+    assert row.error is not None
+    assert row.error["details"] == {"workflow": "other", "run_id": second, "nodes": ["leaf"]}
+    assert [each["input"] for each in sent(world, "StartChild")] == [{"n": 1}, {"n": 1}]
+
+
+def test_a_paused_run_asks_for_its_child_when_it_is_resumed_and_records_an_end_meanwhile() -> None:
+    world = begin(
+        NESTED.replace("inner:", "before: {type: call, handler: b}\n      inner:").replace("[[", "[[before, ")
+    )
+    world.lease("before")
+    world.pause()
+    world.succeed("before")
+    assert sent(world, "StartChild") == []
+
+    world.resume()
+    world.pause()
+    assert world.child("inner", "succeeded", 7)
+
+    assert world.output("inner") == 7
+    assert world.task("after").sweep_at is None
+
+
+def test_a_run_too_many_inside_the_others_is_refused() -> None:
+    world = begin(
+        NESTED.replace("inner:", "before: {type: call, handler: b}\n      inner:").replace("[[", "[[before, ")
+    )
+    world.watchers.clear()
+    world.run.parent = Parent(run_id="f" * 32, path="inner", attempt=1, depth=MAX_DEPTH)
+    world.run_task("before")
+
+    error = world.task("inner").error
+
+    assert error is not None
+    assert error["type"] == "SubflowTooDeep"
+    assert sent(world, "StartChild") == []
+
+
+def test_a_cancelled_parent_waits_for_its_child_and_a_success_that_came_first_stands() -> None:
+    world = begin(NESTED)
+    world.cancel(compensate=False)
+    (told,) = sent(world, "CancelChild")
+    assert told["compensate"] is False
+    assert world.state is RunState.RUNNING
+
+    world.child("inner", "succeeded", 7)
+
+    assert world.output("inner") == 7
+    assert world.state is RunState.CANCELLED
+
+
+def test_a_retry_takes_up_the_child_that_was_stopped() -> None:
+    world = begin(NESTED)
+    world.cancel()
+    world.child("inner", "cancelled", error=dict(ERROR))
+    stopped = world.db.children["inner"]
+
+    world.retry()
+
+    again = world.db.children["inner"]
+    assert (again.child, again.attempt, again.state) == (stopped.child, stopped.attempt + 1, "open")
+    assert [each.get("again") for each in sent(world, "StartChild")] == [False, True]

@@ -1,0 +1,210 @@
+"""Runs that subflow nodes start, over the real store: what they tell each other comes twice, late or crossed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from headway.api.events.v1 import events_pb2
+from tests.rpc.world import World
+
+LEAF = """
+workflow: leaf
+input_schema: {type: object, required: [n], properties: {n: {type: integer}}}
+nodes:
+  work: {type: call, handler: h.work, input: "${input}"}
+  done: {type: finish, output: "${nodes.work.output}"}
+edges: [[work, done]]
+"""
+PARENT = """
+workflow: parent
+deadline: 1h
+nodes:
+  child: {type: subflow, workflow: leaf, input: {n: "${input.n}"}}
+  after: {type: call, handler: h.after, input: "${nodes.child.output}"}
+edges: [[child, after]]
+"""
+DETACHED = """
+workflow: parent
+nodes:
+  child: {type: subflow, workflow: leaf, input: {n: 1}, detach: true}
+  done: {type: finish, output: "${nodes.child.output}"}
+edges: [[child, done]]
+"""
+GIVEN = {"n": 1}
+
+
+async def handovers(world: World, kind: str = "") -> list[events_pb2.Handover]:
+    """What the relay would deliver next, oldest first."""
+    query = "SELECT outbox_id, run_id, body FROM outbox WHERE kind = 'handover' ORDER BY created_at, outbox_id"
+    rows = await world.database.fetch(query)
+    bodies = [(row, json.loads(row["body"])) for row in rows]
+    return [
+        events_pb2.Handover(
+            request_id=str(row["outbox_id"]),
+            run_id=row["run_id"].hex,
+            type=body["type"],
+            event=json.dumps(body["event"]).encode(),
+        )
+        for row, body in bodies
+        if kind in ("", body["type"])
+    ]
+
+
+async def carry(world: World, *given: events_pb2.Handover, keep: bool = False) -> list[Any]:
+    """Deliver hand-overs, and take them off the outbox."""
+    request = events_pb2.DeliverRequest(handovers=given)
+    answers = list((await world.first.events.Deliver(request)).answers)
+    if not keep:
+        ids = [UUID(each.request_id) for each in given]
+        await world.database.execute("DELETE FROM outbox WHERE outbox_id = ANY ($1::uuid[])", ids)
+    assert events_pb2.DELIVER_ANSWER_FAILED not in answers
+    return answers
+
+
+async def carry_all(world: World) -> None:
+    """Be the relay until nothing is left to hand over."""
+    while given := await handovers(world):
+        await carry(world, *given)
+
+
+async def begun(world: World, *sources: str) -> tuple[str, str]:
+    """A parent, and its child's id, before the child started."""
+    await world.first.deploy(*sources)
+    parent = await world.first.start("parent", GIVEN)
+    (start,) = await handovers(world, "StartChild")
+    return parent, start.run_id
+
+
+async def child_state(world: World) -> str:
+    return await world.one("SELECT state FROM children ORDER BY attempt DESC LIMIT 1")
+
+
+async def test_a_child_runs_and_its_output_is_the_nodes_however_often_it_is_told(world: World) -> None:
+    parent, child = await begun(world, LEAF, PARENT)
+
+    for _ in range(2):
+        await carry(world, *await handovers(world), keep=True)
+    await world.database.execute("DELETE FROM outbox WHERE kind = 'handover'")
+    dispatch = await world.dispatch(child)
+    await world.first.lease(dispatch)
+    await world.first.succeed(dispatch, {"sum": 7})
+    for _ in range(2):
+        await carry(world, *await handovers(world), keep=True)
+
+    task = await world.first.task(parent, "child")
+    assert json.loads(task.output) == {"sum": 7}
+    assert await child_state(world) == "succeeded"
+    types = [event.type for event in await world.first.history(parent)]
+    assert types.count("ChildFinished") == 1
+    (after,) = [each for each in await world.dispatches(parent) if each.path == "after"]
+    await world.first.lease(after)
+    await world.first.succeed(after)
+    assert await world.first.state(parent) == "SUCCEEDED"
+
+
+async def test_a_child_that_fails_fails_its_node_and_is_named_with_its_failing_nodes(world: World) -> None:
+    parent, child = await begun(world, LEAF, PARENT)
+    await carry_all(world)
+    dispatch = await world.dispatch(child)
+    await world.first.lease(dispatch)
+    await world.first.fail(dispatch, type="Boom", message="no")
+    await carry_all(world)
+
+    task = await world.first.task(parent, "child")
+
+    assert task.error.type == "SubflowFailed"
+    assert json.loads(task.error.details) == {"workflow": "leaf", "run_id": child, "nodes": ["work"]}
+    assert await world.first.state(parent) == "FAILED"
+
+
+async def test_a_retry_of_the_parent_goes_on_inside_the_child_that_failed(world: World) -> None:
+    parent, child = await begun(world, LEAF, PARENT)
+    await carry_all(world)
+    dispatch = await world.dispatch(child)
+    await world.first.lease(dispatch)
+    await world.first.fail(dispatch)
+    await carry_all(world)
+
+    await world.first.retry(parent)
+    again = await handovers(world)
+    await carry(world, *again, keep=True)
+    await carry_all(world)
+    dispatch = await world.dispatch(child)
+    await world.first.lease(dispatch)
+    await world.first.succeed(dispatch, 5)
+    await carry_all(world)
+
+    assert json.loads((await world.first.task(parent, "child")).output) == 5
+    assert (await world.first.get(child)).run.epoch == 2
+
+
+@pytest.mark.parametrize(("sources", "reason"), [((PARENT,), "WORKFLOW_NOT_FOUND"), ((), "INVALID_INPUT")])
+async def test_a_child_that_cannot_start_fails_its_node_once(
+    world: World, sources: tuple[str, ...], reason: str
+) -> None:
+    wrong = PARENT.replace('"${input.n}"', "many")
+    parent, _ = await begun(world, *(sources or (LEAF, wrong)))
+
+    await carry(world, *await handovers(world), keep=True)
+    await carry_all(world)
+
+    task = await world.first.task(parent, "child")
+    assert task.error.type == "SubflowRefused"
+    assert json.loads(task.error.details)["reason"] == reason
+    assert await world.first.state(parent) == "FAILED"
+
+
+@pytest.mark.parametrize("first", ["StartChild", "CancelChild"])
+async def test_a_start_and_a_cancel_that_cross_leave_no_orphan(world: World, first: str) -> None:
+    parent, child = await begun(world, LEAF, PARENT)
+    starts = await handovers(world)
+    await world.first.cancel(parent)
+    cancels = await handovers(world, "CancelChild")
+    assert await world.first.state(parent) == "RUNNING"
+
+    for given in (starts, cancels) if first == "StartChild" else (cancels, starts):
+        await carry(world, *given, keep=True)
+        await carry(world, *given)
+    await carry_all(world)
+
+    assert await world.first.state(child) == "CANCELLED"
+    assert await world.first.state(parent) == "CANCELLED"
+    assert await world.dispatches(child) == [] or first == "StartChild"
+
+
+async def test_a_deadline_is_passed_on(world: World) -> None:
+    parent, child = await begun(world, LEAF, PARENT)
+    await carry_all(world)
+
+    due = "SELECT due_at FROM timers WHERE run_id = $1 AND kind = 'run_deadline'"
+
+    assert await world.one(due, UUID(child)) == await world.one(due, UUID(parent)) is not None
+
+
+async def test_a_detached_child_goes_its_own_way(world: World) -> None:
+    parent, child = await begun(world, LEAF, DETACHED)
+    await carry_all(world)
+
+    assert json.loads((await world.first.get(parent)).run.output) == {"run_id": child}
+    assert await world.first.state(parent) == "SUCCEEDED"
+    dispatch = await world.dispatch(child)
+    await world.first.lease(dispatch)
+    await world.first.succeed(dispatch)
+    assert await handovers(world) == []
+
+
+async def test_a_child_started_too_late_for_its_parent_does_not_start(world: World) -> None:
+    parent, child = await begun(world, LEAF, PARENT.replace("input: {n", "timeout: 1m, input: {n"))
+    starts = await handovers(world)
+    due = await world.let_timers_come_due(parent)
+    await world.first.fire([timer for timer in due if timer.kind == "total_timeout"])
+    await carry(world, *starts)
+
+    await carry_all(world)
+
+    assert await world.first.state(parent) == "FAILED"
+    assert await world.first.state(child) == "CANCELLED"
