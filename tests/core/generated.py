@@ -147,6 +147,7 @@ def _loop(
         body=plan(inner, edges),
         output=choices.of(outputs),
         optional=choices.of((False, False, False, True)),
+        timeouts=TimeOuts(total_ms=None if simple else choices.of((None, None, 900))),
     )
     if type_ is NodeType.MAP:
         maps = [reference(f"nodes.{source}.output") for source in incoming if source.endswith("_map")]
@@ -186,7 +187,7 @@ def _edges(choices: Choices, names: list[str], types: list[NodeType]) -> list[Ed
 
 def _edge(choices: Choices, source: str, type_: NodeType, target: str) -> Edge:
     kinds = [*[EdgeKind.SUCCESS] * 4, EdgeKind.FAILURE, EdgeKind.FAILURE, EdgeKind.ALWAYS]
-    if type_ in WORKER_NODES or type_ is NodeType.WAIT_FOR_EVENT:
+    if type_ in WORKER_NODES or type_ in _LOOPS or type_ is NodeType.WAIT_FOR_EVENT:
         kinds.append(EdgeKind.TIMEOUT)
     kind = choices.of(kinds)
     if kind is EdgeKind.SUCCESS and type_ is NodeType.SWITCH:
@@ -206,7 +207,8 @@ def _node(choices: Choices, name: str, type_: NodeType, incoming: list[str], dep
             return _worker_node(choices, node, incoming, depth, simple=simple)
         case NodeType.JOIN if incoming:
             need = choices.of((None, 1, 1, 2, 2, 3))
-            return replace(node, need=None if need is None else min(need, len(incoming)))
+            need = None if need is None else min(need, len(incoming))
+            return replace(node, need=need, cancels_rest=need is not None and choices.of((True, False)))
         case NodeType.JOIN if depth:
             return replace(_worker_node(choices, node, incoming, depth, simple=simple), type=NodeType.CALL)
         case NodeType.JOIN | NodeType.SET:
@@ -303,7 +305,7 @@ def show(graph: Graph) -> str:
                 f"{node.ends_when} {node.again_while} {node.wait_ms} {node.keep_last} {node.output}\n    {shown}"
             )
             continue
-        facts = [f"need {node.need}"] if node.type is NodeType.JOIN else []
+        facts = [f"need {node.need}{' cancels the rest' * node.cancels_rest}"] if node.type is NodeType.JOIN else []
         facts += ["optional"] if node.optional else []
         facts += [f"cases {[(case.when.source, case.edge) for case in node.cases]}"] if node.cases else []
         lines.append(f"{node.id} {' '.join(facts)} {node.retry if node.type in WORKER_NODES else ''} {node.timeouts}")

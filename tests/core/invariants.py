@@ -95,7 +95,8 @@ def check_task_row(row: TaskRow) -> None:
     assert (row.failure_class is None) == (row.error is None)
     assert (row.state is TaskState.FAILED) == (row.disposition is not None)
     skipped = row.state is TaskState.SUCCEEDED and row.cause == "skipped"
-    assert skipped or (row.state is TaskState.CANCELLED) == (row.cause is not None)
+    is_told_to_stop = row.state is TaskState.RUNNING and row.cause is not None
+    assert skipped or is_told_to_stop or (row.state is TaskState.CANCELLED) == (row.cause is not None)
     assert (row.state in _SETTLED) == (row.finished_at is not None)
     assert row.attempt > 0
     assert row.generation > 0
@@ -130,7 +131,7 @@ def failed_by_an_edge(row: TaskRow) -> bool:
 def check_nothing_runs_without_its_tokens(world: World) -> None:
     """A blocked or dead node never runs; a join any / need n runs with its n live tokens and not before."""
     for path, row in world.db.tasks.items():
-        if row.state in (TaskState.PENDING, TaskState.CANCELLED) or failed_by_an_edge(row):
+        if row.state in (TaskState.PENDING, TaskState.CANCELLED) or failed_by_an_edge(row) or row.cause == "skipped":
             continue
         spot = world.graph.spot(path)
         into = spot.incoming

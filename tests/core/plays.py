@@ -153,7 +153,7 @@ class Player:
             assert answer is Answer.RENEWED
             if self._seldom() and row.lease_owner == "worker":
                 self.world.beat(row.path, progress=self.chance.of((True, False)))
-            assert cancel == self.world.run.is_stopping
+            assert cancel == (self.world.run.is_stopping or row.cause is not None)
             assert self.world.renew(row.path, owner="nobody") == (Answer.LEASE_LOST, False)
 
     def lose(self) -> None:

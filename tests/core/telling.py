@@ -167,6 +167,8 @@ def _action_of_loops(action: do.Action) -> str:
         case do.CloseScope():
             error = "" if action.error is None else f": {action.error['type']}"
             return f"{action.path} {'is' if action.state == 'cancelled' else 'has'} {action.state}{error}"
+        case do.StopTask():
+            return f"tell the holder of {action.path} to stop: {action.cause}"
         case do.DropScope():
             return f"drop the rows of {action.path}"
         case _:

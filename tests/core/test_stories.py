@@ -121,6 +121,42 @@ def a_join_that_fires_at_the_first_branch_and_hears_of_the_others_later() -> Wor
     return world
 
 
+def a_join_that_stops_the_others_and_hears_of_one_late() -> World:
+    world = begin("""
+        workflow: race
+        nodes:
+          fast: {type: call, handler: a}
+          late: {type: call, handler: a}
+          listens: {type: call, handler: a}
+          deaf: {type: call, handler: a}
+          unstarted: {type: call, handler: a}
+          after: {type: call, handler: a}
+          shared: {type: call, handler: a}
+          first: {type: join, need: any, rest: cancel}
+          use: {type: call, handler: a, input: "${nodes.first.output}"}
+          aside: {type: call, handler: a}
+        edges:
+          - [fast, first, use]
+          - [late, after, first]
+          - [listens, first]
+          - [deaf, first]
+          - [unstarted, first]
+          - [shared, first]
+          - [shared, aside]
+    """)
+    for path in ("late", "listens", "deaf"):
+        world.lease(path)
+    world.run_task("fast", "quick")
+    world.advance(seconds=1)
+    world.stopped("listens")
+    world.succeed("late", "too late")
+    world.lose("deaf")
+    world.run_task("shared", "beside")
+    world.run_task("aside")
+    world.run_task("use")
+    return world
+
+
 def a_signal_that_comes_before_anybody_waits_for_it() -> World:
     world = begin("""
         workflow: approval
@@ -313,6 +349,7 @@ STORIES: list[Callable[[], World]] = [
     a_cancel_that_one_holder_hears_and_the_other_does_not,
     a_cancel_while_a_failed_trip_is_undone,
     a_join_that_fires_at_the_first_branch_and_hears_of_the_others_later,
+    a_join_that_stops_the_others_and_hears_of_one_late,
     a_signal_that_comes_before_anybody_waits_for_it,
     a_retry_from_a_node_beside_a_branch_that_had_finished,
     a_pause_over_a_timer_that_comes_due,

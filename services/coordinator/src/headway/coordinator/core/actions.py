@@ -352,6 +352,13 @@ class CloseScope(Order, frozen=True, gc=False, tag=47):
     output_bytes: int
 
 
+class StopTask(Order, frozen=True, gc=False, tag=49):
+    """Whoever holds its lease is to stop, or who takes it: it is cancelled when he has, or when the grace is over."""
+
+    path: str
+    cause: str
+
+
 class DropScope(Order, frozen=True, gc=False, tag=48):
     """Its rows are deleted; `paths`: of its nodes."""
 
@@ -402,5 +409,6 @@ Action: TypeAlias = (
     | ReopenScope
     | FailScope
     | CloseScope
+    | StopTask
     | DropScope
 )

@@ -9,7 +9,7 @@ from msgspec import Struct
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import Edge, FailureClass, Json, NodeType
-from headway.coordinator.core.rows import RunRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import BEATEN, STOPPED, RunRow, TaskRow, TokenRow
 
 _NAMED_EDGES = 5  # that a sentence names
 
@@ -139,6 +139,11 @@ def summary(scene: Scene) -> str:
 
 _WHY = {"cancel": "cancelled", "finish": "a finish node ran", "deadline": "its deadline passed"}
 
+_STOPPED = {
+    BEATEN: "a join that it leads to fired without it",
+    STOPPED: "the map or repeat around it is being stopped",
+}
+
 
 def _is_held(scene: Scene, row: TaskRow) -> bool:
     """It would be dispatched, or go on by itself, were the run not paused."""
@@ -193,6 +198,9 @@ def _running(scene: Scene, row: TaskRow) -> Reason:
     if scene.run.is_stopping and grace is not None:
         kind, until = ReasonKind.STOPPING, grace
         message = f"{holder} and is to stop; if it goes on, it is closed as unknown {_when(grace, scene.now)}."
+    elif row.cause is not None:
+        kind = ReasonKind.STOPPING
+        message = f"{holder} and is to stop ({_STOPPED[row.cause]}); if it goes on, it is closed as unknown."
     elif until is not None and until <= scene.now:
         kind = ReasonKind.LEASE_EXPIRED
         message = f"{holder}, but its lease ran out {_when(until, scene.now)}: it is about to be given to another."

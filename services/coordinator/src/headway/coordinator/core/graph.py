@@ -53,12 +53,15 @@ class Graph:
         bodies: of the maps and repeats, by their node.
         outer: the graph that this is a body in; None: it is the workflow's own.
         last: the only node that nothing follows, but for those that end the run; None: there are several.
+        rest: by join that stops the others when it fires, the nodes whose every way on leads to it.
+        raced: the other way round, by node.
         tolerant: nodes whose failure, when no failure edge takes it, only counts once a join any or need can no longer
             fire: every way on from them ends in such a join.
     """
 
     __slots__ = (
-        "bodies", "gathers", "has_scattered_waits", "incoming", "last", "outer", "outgoing", "plan", "sets", "sets_in",
+        "bodies", "gathers", "has_scattered_waits", "incoming", "last", "outer", "outgoing", "plan", "raced", "rest",
+        "sets", "sets_in",
         "slot", "spots", "starts", "tolerant", "undoes", "undone_by", "waits",
     )  # fmt: skip
 
@@ -84,6 +87,13 @@ class Graph:
                 waits.setdefault(node.event, []).append(node.id)
         self.waits: Mapping[str, tuple[str, ...]] = {name: tuple(ids) for name, ids in waits.items()}
         self.tolerant = self._find_tolerant()
+        self.rest: Mapping[str, tuple[str, ...]] = {
+            node.id: self._leading_only_to(node.id) for node in plan.nodes.values() if node.cancels_rest
+        }
+        self.raced: Mapping[str, tuple[str, ...]] = {
+            name: tuple(join for join, names in self.rest.items() if name in names)
+            for name in {name for names in self.rest.values() for name in names}
+        }
         self.undone_by: Mapping[str, str] = (
             {path: undone_by[path] for path in self._in_order() if path in undone_by} if undone_by else {}
         )
@@ -170,6 +180,14 @@ class Graph:
     def excuses(self, path: str) -> bool:
         """A join that can do without one of its branches."""
         return self.is_count_join(path) and self.need(path) < len(self.incoming[path])
+
+    def _leading_only_to(self, join: str) -> tuple[str, ...]:
+        found = {join}
+        for path in reversed(self._in_order()):  # successors first
+            targets = [edge.target for edge in self.outgoing[path]]
+            if targets and all(target in found for target in targets):
+                found.add(path)
+        return tuple(path for path in self.plan.nodes if path in found and path != join)
 
     def _find_tolerant(self) -> frozenset[str]:
         if not any(self.excuses(path) for path in self.plan.nodes):

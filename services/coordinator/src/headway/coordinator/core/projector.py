@@ -27,6 +27,7 @@ from headway.coordinator.core.machines import (
 from headway.coordinator.core.paths import loop_of, scope_at, scope_of
 from headway.coordinator.core.plan import Json
 from headway.coordinator.core.rows import (
+    BEATEN,
     NOT_STEERED,
     AttemptRow,
     LoopRow,
@@ -38,7 +39,7 @@ from headway.coordinator.core.rows import (
 )
 from headway.coordinator.core.state import Draft
 
-NOT_RUN = frozenset({"not_chosen", "blocked"})  # causes by which nothing is cut short
+NOT_RUN = frozenset({"not_chosen", "blocked", BEATEN})  # causes by which what is around is not cut short
 MOST_FAILURES = 20  # items that a map's row names
 SWEEP_AFTER = timedelta(minutes=1)  # a READY task may be dispatched again, without proof of loss, after this
 _TASK_STATES = {state.value: state for state in TaskState}
@@ -253,6 +254,7 @@ class Projector:
         row.failure_class = action.failure.failure_class
         row.error = _error_of(action.failure)
         row.disposition, row.handled_by = action.disposition, action.handled_by
+        row.cause = None
         if action.disposition == "unhandled":
             self._counts(action.path).unhandled_tasks += 1
 
@@ -291,10 +293,16 @@ class Projector:
             raise IllegalTransition("task", row.state, "cancel")
         self._move(row, transition)
         row.due_at = row.failure_class = row.error = None
+        if "." in action.path and action.cause not in NOT_RUN and row.cause != BEATEN:
+            self.draft.write_scope(scope_of(action.path)).stopped = True
         row.cause = action.cause
         row.reported = action.reported
-        if "." in action.path and action.cause not in NOT_RUN:
-            self.draft.write_scope(scope_of(action.path)).stopped = True
+
+    def _stop_task(self, action: do.StopTask) -> None:
+        row = self.draft.write_task(action.path)
+        if row.state not in (TaskState.RUNNING, TaskState.READY):  # ready only in a replay: Lease wrote no history
+            raise IllegalTransition("task", row.state, "stop")
+        row.cause = action.cause
 
     def _redo_task(self, action: do.RedoTask) -> None:
         row = self.draft.write_task(action.path)
@@ -520,5 +528,6 @@ _CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
     do.ReopenScope: Projector._reopen_scope,
     do.FailScope: Projector._fail_scope,
     do.CloseScope: Projector._close_scope,
+    do.StopTask: Projector._stop_task,
     do.DropScope: Projector._drop_scope,
 }

@@ -17,6 +17,10 @@ PayloadKey: TypeAlias = tuple[str, int, str]  # (path, attempt, "input" | "outpu
 
 COMPENSATING, UNCOMPENSATED = "compensating", "uncompensated"
 
+BEATEN = "beaten"  # cause: a join that stops the others fired without it
+STOPPED = "stopped"  # cause: the map or repeat around it is beaten
+ALL_STOPS = frozenset({"timeout", BEATEN, STOPPED})  # why a map or repeat stops with all that is under way in it
+
 RUN_INPUT: PayloadKey = ("", 0, "input")
 
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import TypeAlias
 
-from headway.coordinator.core.actions import AwaitTask, CompleteTask, FailTask
+from headway.coordinator.core.actions import AwaitTask, CompleteTask, FailTask, StopTask
 from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.document import Document
@@ -194,6 +194,8 @@ class _Player:
             for action in entry.actions:
                 if isinstance(action, AwaitTask | CompleteTask | FailTask):
                     self._begin(action.path)
+                elif isinstance(action, StopTask) and action.path in self._holds:
+                    self._tell(self._holds[action.path])
         self._seen = len(simulation.history)
         dispatches, simulation.dispatches = simulation.dispatches, []
         for path, attempt in dispatches:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from headway.coordinator.core.plan import Backoff, EdgeKind, NodeType, OnFailure, RetryPolicy
+from headway.coordinator.core.plan import LOOP_NODES, WORKER_NODES, Backoff, EdgeKind, NodeType, OnFailure, RetryPolicy
 
 NAME_PATTERN = r"[a-z][a-z0-9_]*"
 MAX_NAME = 63
@@ -366,6 +366,14 @@ def _worker(queue: str) -> tuple[Field, ...]:
     )
 
 
+_LOOP_TIMEOUT = _duration(
+    "timeout",
+    "How long it may take in all. Then what is under way in it is stopped, running handlers within 60 s, and it fails "
+    "with class `timeout`.",
+    default="for ever",
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeKind:
     """One type of node: its keys, what it is for, and an example for the reference."""
@@ -436,7 +444,10 @@ NODES: Mapping[NodeType, NodeKind] = {
             "With `need: all`, a branch that was not chosen, that failed and is `optional`, or whose failure an edge\n"
             "handled is left out; any other failure keeps the join from running. With `any` or a number, failing\n"
             "branches do not matter, and do not make the run fail, as long as enough others can still arrive; when\n"
-            "too few are left, the join does not run and their failures count."
+            "too few are left, the join does not run and their failures count.\n\n"
+            "With `rest: cancel`, what leads to this join and nowhere else is stopped when it fires: what has not\n"
+            "started is cancelled, running handlers are told to stop and have 60 s. Whatever comes of them then does\n"
+            "not count; a handler that reports success all the same has succeeded."
         ),
         example="either: {type: join, need: any}",
         fields=(
@@ -449,6 +460,16 @@ NODES: Mapping[NodeType, NodeKind] = {
                 doc=(
                     "`all`: every branch that was chosen, once all are decided. `any`: the first that "
                     "arrives. A number: that many."
+                ),
+            ),
+            Field(
+                name="rest",
+                kind=Kind.WORD,
+                words=("cancel", "let_run"),
+                default="let_run",
+                doc=(
+                    "With `any` or a number: what becomes of the other branches when it fires. `let_run`: they run on. "
+                    "`cancel`: nodes whose every way on leads to this join are stopped."
                 ),
             ),
         ),
@@ -590,6 +611,7 @@ NODES: Mapping[NodeType, NodeKind] = {
                 least=1,
                 most=MAX_CONCURRENCY,
             ),
+            _LOOP_TIMEOUT,
             Field(
                 name="tolerate",
                 kind=Kind.TOLERATE,
@@ -637,6 +659,7 @@ NODES: Mapping[NodeType, NodeKind] = {
                 least=1,
                 most=MAX_ITERATIONS,
             ),
+            _LOOP_TIMEOUT,
             _duration("delay", "The pause between two iterations.", default="none"),
             Field(
                 name="output",
@@ -657,4 +680,4 @@ NODES: Mapping[NodeType, NodeKind] = {
     ),
 }
 
-CAN_FAIL_LATE = frozenset({NodeType.CALL, NodeType.HTTP, NodeType.PYTHON, NodeType.WAIT_FOR_EVENT})  # can time out
+CAN_FAIL_LATE = WORKER_NODES | LOOP_NODES | {NodeType.WAIT_FOR_EVENT}  # can time out

@@ -272,6 +272,16 @@ def _read_switch(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDr
 
 
 def _read_join(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
+    draft = _read_need(reading, entries, draft)
+    if entries.word("rest") != "cancel":
+        return draft
+    if "need" not in entries or draft.node.need is None:
+        message = "rest goes with need: any or a number: with all, there is no rest"
+        reading.faults.add(entries.place_of("rest"), Code.CONTRADICTION, message, "add need, or remove rest")
+    return replace(draft, node=replace(draft.node, cancels_rest=True))
+
+
+def _read_need(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
     tree = entries.tree("need")
     if tree is None or (isinstance(tree, YamlScalar) and tree.value == "all"):
         return draft
@@ -368,7 +378,12 @@ def _read_loop(reading: Reading, entries: Entries, draft: NodeDraft, depth: int)
     nodes, edges, single = _read_body(reading, entries, depth)
     templates.take_sites()
     output, ends_when = entries.template("output"), None
-    node = replace(draft.node, output=output, optional=entries.boolean("optional") or False)
+    node = replace(
+        draft.node,
+        output=output,
+        optional=entries.boolean("optional") or False,
+        timeouts=TimeOuts(total_ms=entries.duration("timeout")),
+    )
     repeats: tuple[Site, ...] = ()
     if node.type is NodeType.MAP:
         result = templates.take_sites()

@@ -42,7 +42,7 @@ from headway.coordinator.core.plan import (
     OnFailure,
 )
 from headway.coordinator.core.projector import Projector
-from headway.coordinator.core.rows import LoopRow, RunRow, ScopeRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import ALL_STOPS, BEATEN, STOPPED, LoopRow, RunRow, ScopeRow, TaskRow, TokenRow
 from headway.coordinator.core.state import PAGE, Draft, State
 
 GRACE = timedelta(seconds=60)  # for holders to stop when nobody said otherwise: twice what a default lease renews in
@@ -142,7 +142,7 @@ class Walk:
         if self.run.epoch > 1 and self.halt(path).failing:
             self._close_unreached(self.graph.body(path), path)
         if not self.scope(path).open_tasks:
-            _loops.close(self, self.scope(path))
+            _loops.end(self, self.scope(path))
 
     def touch(self, scope: str) -> None:
         """Something happened in a scope after which it may be over."""
@@ -166,7 +166,10 @@ class Walk:
         self.emit(
             do.SetToken(path=path, slot=slot, token=token.kind, always=always and token is not DEAD, names=token.names)
         )
-        if graph.is_count_join(name):
+        if name in graph.raced and self.is_beaten(path):
+            if _has_all(graph.at(scope, name), self._tokens(path)) and not self._is_decided(path):
+                self._pass_on(path, DEAD)
+        elif graph.is_count_join(name):
             self._count_token(graph.at(scope, name), token)
         elif token.fault is not None:
             self.start(path, by_always=always, fault=token.fault)
@@ -182,6 +185,7 @@ class Walk:
             starts = bool(row.live) and not row.failed and _has_all(spot, row)
         if starts:
             self.start(path, by_always=bool(row.always & row.live), keep_input=keep_input)
+            self._stop_rest_of(spot)
         elif _has_all(spot, row):
             self._pass_on(path, Token("failed", names_of(row)) if row.failed else DEAD)
 
@@ -224,6 +228,42 @@ class Walk:
             self.start(path, by_always=bool(row.always & row.live), fault=token.fault)
         elif token.kind == "live" and row.live.bit_count() == need:
             self.start(path, by_always=bool(row.always & row.live))
+            self._stop_rest_of(spot)
+
+    def _stop_rest_of(self, spot: Spot) -> None:
+        """A join that fired stops what leads to it and nowhere else, if it says so; no failure in that counts."""
+        names = spot.graph.rest.get(spot.name)
+        if names is None or self.row(spot.beside(spot.name)).state is not TaskState.SUCCEEDED:
+            return
+        paths = [spot.beside(name) for name in names]
+        self.draft.require_tasks(paths)
+        for path in paths:
+            row = self.draft.task(path)
+            if row is None or row.state is TaskState.PENDING:
+                continue  # pending: a retry left it so, and it is passed over when its tokens come
+            if row.state is TaskState.RUNNING:
+                if row.cause is None:
+                    self.tell_to_stop(path, BEATEN)
+                    self.set_grace(path)
+            elif row.is_open:
+                self.stop_task(row, BEATEN)
+            elif row.disposition == "unhandled" and not self.halt(spot.scope).failing:
+                self.emit(do.ExcuseFailure(path=path))
+
+    def is_beaten(self, path: str) -> bool:
+        """True when a join that stops the others, to which every way on leads, has fired."""
+        spot = self.graph.spot(path)
+        rows = (self.draft.task(spot.beside(join)) for join in spot.graph.raced.get(spot.name, ()))
+        return any(row is not None and row.state is TaskState.SUCCEEDED for row in rows)
+
+    def tell_to_stop(self, path: str, cause: str) -> None:
+        """Let the holder of a lease know that it is to stop."""
+        self.emit(do.StopTask(path=path, cause=cause))
+
+    def set_grace(self, path: str) -> None:
+        """Close what is told to stop, if it has not ended by then."""
+        attempt = self.row(path).attempt
+        self.emit(do.ScheduleTimer(path=path, kind="cancel_grace", attempt=attempt, due_at=self.at + GRACE))
 
     def _count_failures(self, scope: str, names: Names) -> None:
         """A join that can no longer fire: the failures it would have excused count."""
@@ -264,10 +304,13 @@ class Walk:
         if self.run.epoch == 1 and not spot.gathers:
             self.draft.assume_absent(path)  # its only token comes once
         row = self.draft.task(path)
+        if row is not None and row.state is not TaskState.PENDING:
+            return  # it was started, or stopped, before this token came
+        if spot.name in spot.graph.raced and self.is_beaten(path):
+            self._pass_on(path, DEAD)
+            return
         if row is None:
             _nodes.create(self, path)
-        elif row.state is not TaskState.PENDING:
-            return  # it was started, or stopped, before this token came
         if fault is not None:
             self.fail(path, "decide_failed", fault, retryable=False)
             return
@@ -350,6 +393,8 @@ class Walk:
             return
         handler, tokens = weigh_failure(self, spot, failure)
         disposition = _disposition(spot, handler)
+        if disposition == "unhandled" and spot.name in spot.graph.raced and self.is_beaten(path):
+            disposition = "tolerated"
         self.emit(
             do.FailTask(
                 path=path, via=via, failure=failure, disposition=disposition, handled_by=handler, reported=reported
@@ -373,6 +418,8 @@ class Walk:
         """Delete what could still fire for a task; `only_attempt`: for the attempt that is left behind."""
         spot, attempt = self.graph.spot(path), self.row(path).attempt
         node = spot.node
+        if spot.name in spot.graph.raced or (node.body is not None and node.timeouts.total_ms is not None):
+            self.emit(do.CancelTimer(path=path, kind="cancel_grace", attempt=attempt))
         for kind, _ in spot.attempt_timers:
             self.emit(do.CancelTimer(path=path, kind=kind, attempt=attempt))
         if node.type in WORKER_NODES:
@@ -380,6 +427,8 @@ class Walk:
                 self.emit(do.CancelTimer(path=path, kind="total_timeout", attempt=0))
         elif node.type in LOOP_NODES:
             self.emit(do.CancelTimer(path=path, kind="go_on", attempt=attempt))
+            if node.timeouts.total_ms is not None:
+                self.emit(do.CancelTimer(path=path, kind="total_timeout", attempt=0))
         elif node.type is NodeType.WAIT_FOR_EVENT and node.timeouts.total_ms is not None:
             self.emit(do.CancelTimer(path=path, kind="event_timeout", attempt=attempt))
 
@@ -419,18 +468,23 @@ class Walk:
             return Halt(stopping=True, failing=True, cause=run.stop_cause)
         if not scope and not run.failing:
             return _FREE
+        found: Halt | None = None
         while scope:
             row = self.scope(scope)
-            stop = "failure" if row.failing else self.loop(row.loop).stop
-            if stop is not None or self.is_cleanup(row.loop):  # a failure around does not keep it from cleaning up
-                return Halt(stopping=False, failing=stop is not None, cause=stop or "")
+            stop = self.loop(row.loop).stop
+            if stop in ALL_STOPS:
+                return Halt(stopping=True, failing=True, cause=STOPPED)
+            stop = "failure" if row.failing else stop
+            if found is None and (stop is not None or self.is_cleanup(row.loop)):
+                # a failure around does not keep it from cleaning up
+                found = Halt(stopping=False, failing=stop is not None, cause=stop or "")
             scope = scope_of(row.loop)
-        return Halt(stopping=False, failing=run.failing, cause="failure")
+        return found or Halt(stopping=False, failing=run.failing, cause="failure")
 
     def is_over_for(self, path: str) -> bool:
         """True when an attempt that is left behind has no successor: all stops, or fails and this is no cleanup."""
         halt = self.halt(scope_of(path))
-        return halt.stopping or (halt.failing and not self.is_cleanup(path))
+        return halt.stopping or (halt.failing and not self.is_cleanup(path)) or self.is_beaten(path)
 
     def _fail_around(self, scope: str) -> None:
         """A failure counts, in the run itself or in a scope."""
@@ -452,7 +506,10 @@ class Walk:
     def stop_rest(self, scope: str) -> None:
         """Cancel what has not started in the run itself, or in a scope, cleaning up aside unless all stops."""
         halt = self.halt(scope)
+        tells = halt.stopping and not self.run.is_stopping  # else all holders in the run are told
         for row in self.open_tasks(self.graph.body(scope), scope):
+            if tells and row.state is TaskState.RUNNING and row.cause is None:
+                self.tell_to_stop(row.path, halt.cause)
             if row.state in (TaskState.RUNNING, TaskState.PENDING):
                 continue  # pending: a retry left it so, and its tokens decide when they come
             if halt.stopping or not self.is_cleanup(row.path):
@@ -519,6 +576,10 @@ class Walk:
         """End a task without an outcome of its own."""
         self.emit(do.CancelTask(path=path, cause=cause, reported=reported))
         self.cancel_timers(path)
+        spot = self.graph.spot(path)
+        if spot.name in spot.graph.raced and self.is_beaten(path):
+            for edge in spot.outgoing:
+                self._send(spot, edge, DEAD)
 
 
 def _has_all(spot: Spot, row: TokenRow) -> bool:

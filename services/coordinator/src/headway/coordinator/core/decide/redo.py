@@ -20,7 +20,7 @@ from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.paths import inside, loop_of, scopes_around
 from headway.coordinator.core.plan import NodeType
 from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, NodeUndoes, NothingToRetry
-from headway.coordinator.core.rows import TaskRow, TokenRow
+from headway.coordinator.core.rows import BEATEN, TaskRow, TokenRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -295,7 +295,7 @@ def _excuse(walk: Walk, part: Part, plan: RedoPlan, named: Mapping[str, set[str]
 
 def was_passed_over(row: TaskRow) -> bool:
     """Its tokens did not let it run."""
-    return row.state is TaskState.CANCELLED and row.cause in ("not_chosen", "blocked")
+    return row.state is TaskState.CANCELLED and row.cause in ("not_chosen", "blocked", BEATEN)
 
 
 def _was_stopped(row: TaskRow) -> bool:

@@ -138,7 +138,7 @@ CREATE TABLE tasks (
     failure_class       text,
     error               bytea,                      -- JSON {type, message, trace, details}; kept while retrying
     disposition         text,                       -- of a failure: handled | tolerated | optional | unhandled
-    cause               text,                       -- why it was stopped; or 'skipped': its output was given by hand
+    cause               text,                       -- why it was stopped, or is to stop; or 'skipped': its output was given by hand
     CONSTRAINT tasks_pkey PRIMARY KEY (bucket, run_id, path),
     CONSTRAINT tasks_state CHECK (state IN
         ('pending', 'ready', 'running', 'waiting', 'retrying', 'succeeded', 'failed', 'cancelled')),
@@ -149,7 +149,8 @@ CREATE TABLE tasks (
     CONSTRAINT tasks_failure_class CHECK (failure_class IN ('timeout', 'exec_failed', 'verdict_fail')),
     CONSTRAINT tasks_failed_has_disposition CHECK ((state = 'failed') = (disposition IS NOT NULL)),
     CONSTRAINT tasks_cancelled_has_cause CHECK (
-        (state = 'cancelled') = (cause IS NOT NULL) OR (state = 'succeeded' AND cause = 'skipped')),
+        (state = 'cancelled') = (cause IS NOT NULL) OR (state = 'succeeded' AND cause = 'skipped')
+        OR state = 'running'),
     CONSTRAINT tasks_final_has_end CHECK ((state IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)),
     CONSTRAINT tasks_attempt_positive CHECK (attempt > 0 AND generation > 0 AND tries >= 0 AND losses >= 0)
 ) WITH (fillfactor = 50);

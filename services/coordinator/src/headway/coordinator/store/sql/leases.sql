@@ -112,7 +112,7 @@ WITH held AS (
            GREATEST(LEAST(now() + t.lease_ms * interval '1 millisecond', t.attempt_expires_at), t.lease_expires_at)
                AS expires_at,
            (r.cancelling OR r.expired OR r.finish_path IS NOT NULL) AND r.ending IS DISTINCT FROM 'compensating'
-               OR COALESCE(t.attempt_expires_at <= now(), false) AS cancel
+               OR t.cause IS NOT NULL OR COALESCE(t.attempt_expires_at <= now(), false) AS cancel
     FROM (
         SELECT run_id, path, attempt, owner, n, 'running' AS state
         FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[]) WITH ORDINALITY
