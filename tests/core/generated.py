@@ -12,6 +12,7 @@ from hypothesis.strategies import DrawFn
 
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan import (
+    FINALLY,
     WORKER_NODES,
     Case,
     Edge,
@@ -106,6 +107,7 @@ def workflow(choices: Choices, *, simple: bool = False, most_nodes: int = MOST_N
     """
     nodes, edges = _graph(choices, most_nodes, 0, simple=simple, loops=loops)
     nodes = [undone for node in nodes for undone in _with_undo(choices, node)]
+    nodes += _finally(choices, simple=simple)
     deadline = None if simple else choices.of((None, None, None, 4_000))
     on_failure = OnFailure.DRAIN if simple else choices.of(tuple(OnFailure))
     return Graph(plan(nodes, edges, deadline_ms=deadline, on_failure=on_failure))
@@ -133,6 +135,26 @@ def _graph(
         else:
             nodes.append(_node(choices, name, type_, incoming, depth, simple=simple))
     return _number_cases(choices, nodes, edges)
+
+
+def _finally(choices: Choices, *, simple: bool) -> list[Node]:
+    """Now and then, what runs at the end."""
+    if choices.of((True, True, False)):
+        return []
+    inner, edges = _graph(choices, MOST_IN_A_BODY, MOST_NESTING - 1, simple=True)
+    seen: list[Template | None] = [computed("outcome.state + ' ' + string(size(outcome.nodes))"), reference("outcome")]
+    inner[0] = replace(inner[0], input=choices.of(seen)) if inner[0].type in WORKER_NODES else inner[0]
+    return [
+        Node(
+            id=FINALLY,
+            type=NodeType.REPEAT,
+            body=plan(inner, edges),
+            optional=True,
+            max_iterations=1,
+            ends_when=expression("true"),
+            timeouts=TimeOuts(total_ms=None if simple else choices.of((None, 900))),
+        )
+    ]
 
 
 def _loop(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.paths import inside, loop_of, scope_of, scopes_around
-from headway.coordinator.core.plan import Edge, EdgeKind, Node, NodeType
+from headway.coordinator.core.plan import FINALLY, Edge, EdgeKind, Node, NodeType
 from headway.coordinator.core.rows import TaskRow
 from tests.core.generated import FAILS, FAULTY, HOLDS
 from tests.core.simulator import World
@@ -58,7 +58,7 @@ def tell(graph: Graph, tasks: Mapping[str, TaskRow]) -> Told:
     """Work it out from how each task ended; nodes stand in an order that all edges follow."""
     told = Told()
     for node in graph.plan.nodes.values():
-        if node.id in graph.undoes:
+        if node.id in graph.undoes or node.id == FINALLY:
             continue
         into = [_seen_by(graph, told, graph.plan.edges[index]) for index in graph.plan.incoming[node.id]]
         fate = _fate(node, into, told, tasks.get(node.id))
@@ -224,7 +224,7 @@ def _is_of_now(world: World, scope: str) -> bool:
 def _check(world: World, graph: Graph, scope: str) -> None:
     tasks = {name: row for name in graph.plan.nodes if (row := world.db.tasks.get(inside(scope, name))) is not None}
     told = tell(graph, tasks)
-    ran = {path for path, row in tasks.items() if _has_ended(row) and path not in graph.undoes}
+    ran = {path for path, row in tasks.items() if _has_ended(row) and path not in {*graph.undoes, FINALLY}}
     assert ran == told.ran
     for path in graph.gathers:
         node = graph.plan.nodes[path]
@@ -247,15 +247,23 @@ def _check(world: World, graph: Graph, scope: str) -> None:
 
 
 def check_the_outcome(world: World) -> None:
+    """What came of all but `finally`; and if that succeeded, what came of `finally`."""
+    expected, last = _concluded(world), world.db.tasks.get(FINALLY)
+    assert (last is not None) == world.graph.has_finally
+    if last is not None and expected == "succeeded":
+        expected = last.state
+    assert world.run.state == expected
+
+
+def _concluded(world: World) -> str:
     """The `finish` node's, if one ran; else cancelled, if a user cancelled it; else failed, if the deadline passed or a
     task failed and was neither handled, tolerated nor optional; else succeeded, if any task succeeded."""
-    run, rows = world.run, [row for path, row in world.db.tasks.items() if not scope_of(path)]
+    run = world.run
+    rows = [row for path, row in world.db.tasks.items() if not scope_of(path) and path != FINALLY]
     if run.finish_path is not None:
-        expected = world.graph.node(run.finish_path).outcome
-    elif run.cancelling:
-        expected = "cancelled"
-    elif run.expired or any(row.disposition == "unhandled" for row in rows):
-        expected = "failed"
-    else:
-        expected = "succeeded" if any(row.state is TaskState.SUCCEEDED for row in rows) else "failed"
-    assert run.state == expected
+        return world.graph.node(run.finish_path).outcome
+    if run.cancelling:
+        return "cancelled"
+    if run.expired or any(row.disposition == "unhandled" for row in rows):
+        return "failed"
+    return "succeeded" if any(row.state is TaskState.SUCCEEDED for row in rows) else "failed"

@@ -235,7 +235,7 @@ class Player:
             chosen = tuple({chance.of(sorted(world.db.tasks)) for _ in range(chance.whole(1, 2))})
         try:
             foreseen = world.dry_run(*chosen)
-        except (NothingToRetry, NodeNotReached, NodeUndoes):
+        except (NothingToRetry, NodeNotReached, NodeUndoes, InvalidArgument):
             return False
         before = {path: (row.state, row.attempt, row.generation) for path, row in world.db.tasks.items()}
         opened = world.retry(*chosen, render_inputs=self._seldom())

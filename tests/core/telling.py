@@ -116,6 +116,11 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
             return f"{action.path} leaves the attempt behind: {action.outcome}"
         case do.CancelTask():
             return f"{action.path} is cancelled: {action.cause}"
+        case do.StopTask():
+            return f"tell the holder of {action.path} to stop: {action.cause}"
+        case do.ConcludeRun():
+            error = "" if action.error is None else f": {action.error['message']}"
+            return f"the run will have {action.state}{error}"
         case do.RedoTask():
             return f"{action.path} begins again; generation {action.generation}"
         case do.ScheduleTimer():
@@ -167,8 +172,6 @@ def _action_of_loops(action: do.Action) -> str:
         case do.CloseScope():
             error = "" if action.error is None else f": {action.error['type']}"
             return f"{action.path} {'is' if action.state == 'cancelled' else 'has'} {action.state}{error}"
-        case do.StopTask():
-            return f"tell the holder of {action.path} to stop: {action.cause}"
         case do.DropScope():
             return f"drop the rows of {action.path}"
         case _:

@@ -80,7 +80,7 @@ REASON_KIND_CLOSED: ReasonKind
 REASON_KIND_ITEMS: ReasonKind
 
 class Run(_message.Message):
-    __slots__ = ("run_id", "namespace", "workflow", "version", "state", "epoch", "cancelling", "created_at", "finished_at", "error", "output", "last_seq", "key", "input", "paused_at", "pause_reason", "clock_paused", "cancel_reason", "compensating", "labels")
+    __slots__ = ("run_id", "namespace", "workflow", "version", "state", "epoch", "cancelling", "created_at", "finished_at", "error", "output", "last_seq", "key", "input", "paused_at", "pause_reason", "clock_paused", "cancel_reason", "compensating", "labels", "concluded")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -108,6 +108,7 @@ class Run(_message.Message):
     CANCEL_REASON_FIELD_NUMBER: _ClassVar[int]
     COMPENSATING_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    CONCLUDED_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     namespace: str
     workflow: str
@@ -128,7 +129,8 @@ class Run(_message.Message):
     cancel_reason: str
     compensating: bool
     labels: _containers.ScalarMap[str, str]
-    def __init__(self, run_id: _Optional[str] = ..., namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., version: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., epoch: _Optional[int] = ..., cancelling: _Optional[bool] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., output: _Optional[bytes] = ..., last_seq: _Optional[int] = ..., key: _Optional[str] = ..., input: _Optional[bytes] = ..., paused_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[str] = ..., clock_paused: _Optional[bool] = ..., cancel_reason: _Optional[str] = ..., compensating: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    concluded: RunState
+    def __init__(self, run_id: _Optional[str] = ..., namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., version: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., epoch: _Optional[int] = ..., cancelling: _Optional[bool] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., output: _Optional[bytes] = ..., last_seq: _Optional[int] = ..., key: _Optional[str] = ..., input: _Optional[bytes] = ..., paused_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[str] = ..., clock_paused: _Optional[bool] = ..., cancel_reason: _Optional[str] = ..., compensating: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., concluded: _Optional[_Union[RunState, str]] = ...) -> None: ...
 
 class RunError(_message.Message):
     __slots__ = ("failure_class", "message", "paths")

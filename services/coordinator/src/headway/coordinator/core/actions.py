@@ -359,6 +359,13 @@ class StopTask(Order, frozen=True, gc=False, tag=49):
     cause: str
 
 
+class ConcludeRun(Order, frozen=True, gc=False, tag=50):
+    """How the run ends is known; what runs at the end begins."""
+
+    state: RunState
+    error: dict[str, Any] | None
+
+
 class DropScope(Order, frozen=True, gc=False, tag=48):
     """Its rows are deleted; `paths`: of its nodes."""
 
@@ -410,5 +417,6 @@ Action: TypeAlias = (
     | FailScope
     | CloseScope
     | StopTask
+    | ConcludeRun
     | DropScope
 )

@@ -172,7 +172,7 @@ def _in_state(state: TaskState) -> Callable[[TaskRow, int], bool]:
 _MAY_BE_STOPPED = (TaskState.RUNNING, TaskState.WAITING)
 _MAY_BE_SILENT = (TaskState.READY, TaskState.RUNNING)
 _RUN_TIMERS: Mapping[str, Callable[[RunRow], bool]] = {
-    "run_deadline": lambda run: not (run.expired or run.is_compensating),
+    "run_deadline": lambda run: not (run.expired or run.is_compensating or run.conclusion is not None),
     "cancel_grace": lambda run: run.is_stopping,
 }
 _TASK_TIMERS: Mapping[str, Callable[[TaskRow, int], bool]] = {

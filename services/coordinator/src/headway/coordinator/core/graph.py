@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from headway.coordinator.core.paths import inside
-from headway.coordinator.core.plan import Edge, EdgeKind, Node, NodeType, Plan
+from headway.coordinator.core.plan import FINALLY, Edge, EdgeKind, Node, NodeType, Plan
 
 _ITEM = re.compile(r"([a-z0-9_]+)\[(?:0|[1-9][0-9]{0,8})\]", re.ASCII)
 
@@ -79,7 +79,8 @@ class Graph:
         self.slot = {edge.index: slot for into in self.incoming.values() for slot, edge in enumerate(into)}
         undone_by = {node.id: node.compensate for node in plan.nodes.values() if node.compensate is not None}
         self.undoes: Mapping[str, str] = {undo: owner for owner, undo in undone_by.items()}
-        self.starts = tuple(node for node in plan.nodes if not self.incoming[node] and node not in self.undoes)
+        later = {*self.undoes, FINALLY}
+        self.starts = tuple(node for node in plan.nodes if not self.incoming[node] and node not in later)
         self.gathers = frozenset(node for node, into in self.incoming.items() if len(into) > 1)
         waits: dict[str, list[str]] = {}
         for node in plan.nodes.values():
@@ -110,6 +111,11 @@ class Graph:
         going_on = [name for name, node in plan.nodes.items() if node.type is not NodeType.FINISH]
         ends = [name for name in going_on if not self.outgoing[name]]
         self.last = ends[0] if len(ends) == 1 else None
+
+    @property
+    def has_finally(self) -> bool:
+        """Something runs when all else is over."""
+        return FINALLY in self.bodies
 
     def node(self, path: str) -> Node:
         """The node behind a task's path. Raises LookupError."""

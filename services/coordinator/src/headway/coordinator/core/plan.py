@@ -313,6 +313,9 @@ class Node:
     keep_last: int | None = None
 
 
+FINALLY = "finally"  # the node, of the workflow's own graph, that runs when all else is over: a repeat of one iteration
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """A workflow version, ready to run; or the body of a map or repeat, which has nodes and edges only.

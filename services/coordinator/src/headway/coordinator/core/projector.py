@@ -28,8 +28,10 @@ from headway.coordinator.core.paths import loop_of, scope_at, scope_of
 from headway.coordinator.core.plan import Json
 from headway.coordinator.core.rows import (
     BEATEN,
+    CONCLUDED,
     NOT_STEERED,
     AttemptRow,
+    Conclusion,
     LoopRow,
     RunRow,
     ScopeRow,
@@ -120,7 +122,8 @@ class Projector:
     @staticmethod
     def _end_pause(run: RunRow) -> None:
         run.paused_at = None
-        run.steering = Steering(cancel_reason=run.steering.cancel_reason)
+        steering = run.steering
+        run.steering = Steering(cancel_reason=steering.cancel_reason, conclusion=steering.conclusion)
 
     def _set_variables(self, action: do.SetVariables) -> None:
         run = self.draft.write_run()
@@ -129,12 +132,21 @@ class Projector:
     def _reset_variables(self, action: do.ResetVariables) -> None:
         self.draft.write_run().vars = action.values
 
+    def _conclude_run(self, action: do.ConcludeRun) -> None:
+        run = self.draft.write_run()
+        if run.state is not RunState.RUNNING or run.conclusion is not None:
+            raise IllegalTransition("run", run.state, "conclude")
+        run.ending = CONCLUDED
+        run.steering = replace(run.steering, conclusion=Conclusion(state=action.state, error=action.error))
+
     def _finish_run(self, action: do.FinishRun) -> None:
         run = self.draft.write_run()
         run.state = RunState(RUN.move(run.state, _FINISH[action.state]).target)
         run.error = action.error
         run.output_path, run.output_attempt = action.output_path, action.output_attempt
         run.finished_at = self.at
+        if run.steering.conclusion is not None:
+            run.steering = replace(run.steering, conclusion=None)
         if run.is_paused:
             self._end_pause(run)
         self.draft.changes.timers.clear()
@@ -528,6 +540,7 @@ _CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
     do.ReopenScope: Projector._reopen_scope,
     do.FailScope: Projector._fail_scope,
     do.CloseScope: Projector._close_scope,
+    do.ConcludeRun: Projector._conclude_run,
     do.StopTask: Projector._stop_task,
     do.DropScope: Projector._drop_scope,
 }

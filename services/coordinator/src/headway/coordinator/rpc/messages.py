@@ -82,6 +82,7 @@ def run(record: Any) -> pb.Run:
         cancel_reason=steering.cancel_reason,
         compensating=record["ending"] == COMPENSATING and not is_final(record["state"]),
         labels=dict(record["labels"] or ()),
+        concluded=None if steering.conclusion is None else STATES[steering.conclusion.state],
     )
 
 

@@ -126,6 +126,7 @@ _ACTIONS: Mapping[type, Callable[[Any], str]] = {
     do.StopLoop: lambda action: f"{action.path} begins nothing more: {action.cause}",
     do.OpenScope: lambda action: f"{action.path} begins",
     do.CloseScope: lambda action: f"{action.path} {'is' if action.state == 'cancelled' else 'has'} {action.state}",
+    do.ConcludeRun: lambda action: f"all is over but for finally: the run will be {action.state}",
     do.StopTask: lambda action: f"the holder of {action.path} is told to stop: {action.cause}",
     do.DropScope: lambda action: f"the rows of {action.path} are dropped",
 }

@@ -8,11 +8,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from headway.coordinator.core.plan import LOOP_NODES, WORKER_NODES, Backoff, EdgeKind, NodeType, OnFailure, RetryPolicy
+from headway.coordinator.core.plan import (
+    FINALLY,
+    LOOP_NODES,
+    WORKER_NODES,
+    Backoff,
+    EdgeKind,
+    NodeType,
+    OnFailure,
+    RetryPolicy,
+)
 
 NAME_PATTERN = r"[a-z][a-z0-9_]*"
 MAX_NAME = 63
-RESERVED_NAMES = frozenset({"none", "true", "false", "null", "in"})
+RESERVED_NAMES = frozenset({"none", "true", "false", "null", "in", FINALLY})
 MAX_NODES = 2_000
 MAX_NESTING = 5
 MAX_CONCURRENCY = 10_000
@@ -21,6 +30,7 @@ ONLY_NODE = "step"
 MIN_LEASE_MS, MAX_LEASE_MS = 1_000, 3_600_000
 MAX_DURATION_MS = 3_650 * 86_400_000
 MIN_RETENTION_MS = 60_000
+OUTCOME_FIELDS = ("state", "class", "message", "nodes")
 RUN_FIELDS = ("id", "workflow", "namespace", "version", "epoch")
 NODE_FIELDS_IN_EXPRESSIONS = ("output", "state")
 LOOP_FIELDS_IN_EXPRESSIONS = ("output", "state", "counts")
@@ -60,6 +70,7 @@ class Kind(StrEnum):
     NEED = "all, any or a number"
     RETENTION = "duration or durations by state"
     BODY = "node, or nodes and edges"
+    LAST = "node, or nodes, edges and timeout"
     TOLERATE = "number, or count or percent"
 
 
@@ -153,6 +164,12 @@ WORKFLOW = (
     ),
     Field(name="nodes", kind=Kind.NODES, doc="The steps.", required=True),
     Field(name="edges", kind=Kind.EDGES, doc="What follows what.", default="none"),
+    Field(
+        name="finally",
+        kind=Kind.LAST,
+        doc="What runs when all else is over, however the run ended: one node, or a graph of its own.",
+        default="nothing",
+    ),
 )
 
 RETENTION = tuple(
@@ -315,6 +332,16 @@ DEFAULTS = (
 BODY = (
     Field(name="nodes", kind=Kind.NODES, doc="The steps.", required=True),
     Field(name="edges", kind=Kind.EDGES, doc="What follows what.", default="none"),
+)
+
+LAST = (
+    *BODY,
+    _duration(
+        "timeout",
+        "How long it may take in all. Then what is under way in it is stopped, running handlers within 60 s, and it "
+        "fails with class `timeout`.",
+        default="for ever",
+    ),
 )
 
 TOLERATE = (

@@ -15,6 +15,7 @@ from headway.coordinator.core.compiler.template_parser import Located, Site, obj
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
 from headway.coordinator.core.instants import split_zone
 from headway.coordinator.core.plan import (
+    FINALLY,
     LOOP_NODES,
     Expression,
     Json,
@@ -414,6 +415,37 @@ def _read_body(reading: Reading, entries: Entries, depth: int) -> tuple[dict[str
     inner = Entries(reading, tree, language.BODY, "a body")
     nodes = inner.map("nodes")
     return read_nodes(reading, nodes, depth + 1) if nodes is not None else {}, inner.list("edges"), False
+
+
+def read_finally(reading: Reading, outer: Entries) -> NodeDraft | None:
+    """Returns what runs at the end, as a repeat of one iteration; None: nothing does."""
+    tree = outer.map(FINALLY)
+    if tree is None:
+        return None
+    edges: YamlList | None = None
+    timeout_ms: int | None = None
+    single = "type" in tree.entries
+    if single:
+        nodes = {language.ONLY_NODE: _read_node(reading, language.ONLY_NODE, tree.place, tree, 1)}
+    else:
+        entries = Entries(reading, tree, language.LAST, FINALLY)
+        found = entries.map("nodes")
+        nodes = read_nodes(reading, found, 1) if found is not None else {}
+        edges, timeout_ms = entries.list("edges"), entries.duration("timeout")
+    for draft in with_bodies(nodes):
+        if draft.node.type is NodeType.FINISH:
+            message = f"finish cannot stand in {FINALLY}: by then it is known how the run ends"
+            reading.faults.add(draft.place, Code.NOT_IN_A_BODY, message, "leave it out; a failure of its nodes counts")
+    node = Node(
+        id=FINALLY,
+        type=NodeType.REPEAT,
+        optional=True,  # what its failure means is said when it is over
+        max_iterations=1,
+        ends_when=Expression(source="true", reads=(), place=tree.place),
+        timeouts=TimeOuts(total_ms=timeout_ms),
+    )
+    body_draft = BodyDraft(nodes=nodes, edges=edges, single=single, result=(), repeats=())
+    return NodeDraft(node=node, place=tree.place, body=body_draft, is_whole=bool(nodes))
 
 
 def _read_map(reading: Reading, entries: Entries, node: Node) -> Node:

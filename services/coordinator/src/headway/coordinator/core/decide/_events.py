@@ -27,9 +27,9 @@ from headway.coordinator.core.events import (
 )
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.paths import scope_of
-from headway.coordinator.core.plan import FailureClass
+from headway.coordinator.core.plan import FINALLY, FailureClass
 from headway.coordinator.core.refusals import RunClosed, RunNotFinished
-from headway.coordinator.core.rows import RUN_INPUT, UNCOMPENSATED
+from headway.coordinator.core.rows import ALL_STOPS, BROKEN_OFF, RUN_INPUT, UNCOMPENSATED
 
 
 def reduce(walk: Walk, event: RunEvent) -> None:
@@ -235,6 +235,10 @@ def _signal_received(walk: Walk, event: SignalReceived) -> None:
 def _run_cancelled(walk: Walk, event: RunCancelled) -> None:
     if walk.run.is_final:
         raise RunClosed(run_id=walk.draft.state.run_id, state=walk.run.state)
+    if walk.run.conclusion is not None:
+        if not event.compensate and walk.loop(FINALLY).stop not in ALL_STOPS:
+            _loops.stop(walk, FINALLY, BROKEN_OFF, timedelta(milliseconds=event.grace_ms))
+        return
     is_new = not walk.run.cancelling and not walk.run.is_compensating
     if not event.compensate and walk.run.ending != UNCOMPENSATED:
         is_new = is_new or walk.run.is_compensating

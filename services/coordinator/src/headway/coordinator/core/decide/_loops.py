@@ -382,14 +382,14 @@ def _is_beyond(node: Node, loop: LoopRow) -> bool:
 # --- stop, and end
 
 
-def stop(walk: Walk, path: str, cause: str) -> None:
+def stop(walk: Walk, path: str, cause: str, grace: timedelta | None = None) -> None:
     """Nothing more of a map or repeat begins; what has not started in its open items is cancelled.
 
     For some causes all stops: holders in them are told too.
     """
     walk.emit(do.StopLoop(path=path, cause=cause, closing=False))
     if cause in ALL_STOPS and cause != STOPPED:
-        walk.set_grace(path)
+        walk.set_grace(path, *() if grace is None else (grace,))
     go_on(walk, path)
 
 

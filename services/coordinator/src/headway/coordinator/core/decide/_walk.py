@@ -34,6 +34,7 @@ from headway.coordinator.core.graph import Graph, Spot
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.paths import inside, scope_of
 from headway.coordinator.core.plan import (
+    FINALLY,
     LOOP_NODES,
     WORKER_NODES,
     Edge,
@@ -121,6 +122,13 @@ class Walk:
 
     def finish(self) -> None:
         """Let all tokens arrive; end the scopes, and the run, in which nothing can happen any more."""
+        self.come_to_rest()
+        if self.run.epoch > 1 and (self.run.is_stopping or self.run.failing):
+            self._close_unreached(self.graph, "")
+        settle(self)
+
+    def come_to_rest(self) -> None:
+        """Let all tokens arrive, and end the scopes in which nothing can happen any more."""
         self._let_arrive()
         touched = self.projector.touched
         while touched:
@@ -128,9 +136,6 @@ class Walk:
             del touched[scope]
             self._end_scope(scope)
             self._let_arrive()
-        if self.run.epoch > 1 and (self.run.is_stopping or self.run.failing):
-            self._close_unreached(self.graph, "")
-        settle(self)
 
     def _let_arrive(self) -> None:
         while self._queue:
@@ -260,10 +265,10 @@ class Walk:
         """Let the holder of a lease know that it is to stop."""
         self.emit(do.StopTask(path=path, cause=cause))
 
-    def set_grace(self, path: str) -> None:
+    def set_grace(self, path: str, grace: timedelta = GRACE) -> None:
         """Close what is told to stop, if it has not ended by then."""
         attempt = self.row(path).attempt
-        self.emit(do.ScheduleTimer(path=path, kind="cancel_grace", attempt=attempt, due_at=self.at + GRACE))
+        self.emit(do.ScheduleTimer(path=path, kind="cancel_grace", attempt=attempt, due_at=self.at + grace))
 
     def _count_failures(self, scope: str, names: Names) -> None:
         """A join that can no longer fire: the failures it would have excused count."""
@@ -418,7 +423,9 @@ class Walk:
         """Delete what could still fire for a task; `only_attempt`: for the attempt that is left behind."""
         spot, attempt = self.graph.spot(path), self.row(path).attempt
         node = spot.node
-        if spot.name in spot.graph.raced or (node.body is not None and node.timeouts.total_ms is not None):
+        if spot.name in spot.graph.raced or (
+            node.body is not None and (node.timeouts.total_ms is not None or path == FINALLY)
+        ):
             self.emit(do.CancelTimer(path=path, kind="cancel_grace", attempt=attempt))
         for kind, _ in spot.attempt_timers:
             self.emit(do.CancelTimer(path=path, kind=kind, attempt=attempt))
@@ -538,8 +545,11 @@ class Walk:
         return sorted(rows, key=lambda row: row.path)
 
     def is_cleanup(self, path: str) -> bool:
-        """True for a task that is to run in a run that fails, too: an always edge started it, or it undoes another."""
-        if path in self.graph.undoes:
+        """True for a task that is to run in a run that fails, too.
+
+        An always edge started it, or it undoes another, or it is what runs at the end.
+        """
+        if path in self.graph.undoes or path == FINALLY:
             return True
         spot = self.graph.spot(path)
         if not any(edge.on is EdgeKind.ALWAYS for edge in spot.incoming):

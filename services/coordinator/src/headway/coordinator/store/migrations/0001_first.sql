@@ -49,14 +49,14 @@ CREATE TABLE runs (
     output_attempt  bigint,
     output_path     text,                           -- where the output is: outputs (path, attempt)
     finish_path     text,                           -- the finish node that ran
-    ending          text,                           -- unless it succeeds: 'compensating', or not to be: 'uncompensated'
+    ending          text,                           -- 'compensating', or not to be: 'uncompensated'; 'concluded': finally runs, or ran
     error           bytea,                          -- JSON {failure_class, message, paths}; set when failed or cancelled
     vars            bytea       NOT NULL,           -- JSON object, written by `set` nodes
     paused_at       timestamptz,                    -- nothing is dispatched until it is resumed
     steering        bytea,                          -- JSON: what people asked of it, and what is held by a pause
     CONSTRAINT runs_pkey PRIMARY KEY (bucket, run_id),
     CONSTRAINT runs_state CHECK (state IN ('pending', 'running', 'succeeded', 'failed', 'cancelled')),
-    CONSTRAINT runs_ending CHECK (ending IN ('compensating', 'uncompensated')),
+    CONSTRAINT runs_ending CHECK (ending IN ('compensating', 'uncompensated', 'concluded')),
     CONSTRAINT runs_final_has_end CHECK ((state IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)),
     CONSTRAINT runs_error_when_not_succeeded CHECK ((state IN ('failed', 'cancelled')) = (error IS NOT NULL)),
     CONSTRAINT runs_paused_is_running CHECK (paused_at IS NULL OR state = 'running'),

@@ -25,7 +25,8 @@ SELECT pg_notify('headway_stopping', x.run_id::text) FROM unnest($1::uuid[]) AS 
 SELECT t.run_id, t.path, t.attempt, t.lease_owner
 FROM tasks AS t
 CROSS JOIN LATERAL (
-    SELECT (cancelling OR expired OR finish_path IS NOT NULL) AS stops
+    SELECT (cancelling OR expired OR finish_path IS NOT NULL)
+               AND COALESCE(ending, 'uncompensated') = 'uncompensated' AS stops
     FROM runs
     WHERE bucket = $1 AND run_id = t.run_id
     LIMIT 1
