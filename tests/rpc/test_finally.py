@@ -112,8 +112,8 @@ async def test_a_join_that_fires_tells_the_holders_that_it_stops_and_no_others(w
     await is_listening(world)
     await world.first.deploy(RACE)
     run_id = await world.first.start("race")
-    fast, slow, aside = await world.dispatches(run_id)
-    for dispatch in (fast, slow, aside):
+    aside, fast, slow = sorted(await world.dispatches(run_id), key=lambda each: each.path)
+    for dispatch in (aside, fast, slow):
         await world.first.grant(dispatch, owner=f"w-{dispatch.path}")
     streams = {path: await attend(world.first, f"w-{path}") for path in ("slow", "aside")}
 
