@@ -108,6 +108,44 @@ def test_a_loser_that_falls_silent_is_closed_after_the_grace_and_undone_when_the
     assert world.state is RunState.FAILED
 
 
+RESCUED = """
+    workflow: rescued
+    on_failure: drain
+    nodes:
+      fast: {type: call, handler: a}
+      odd: {type: call, handler: a}
+      last: {type: call, handler: a}
+      first: {type: join, need: any, rest: cancel}
+    edges:
+      - [fast, first]
+      - {from: odd, on: failure, errors: [Other], to: first}
+"""
+
+
+def test_nor_does_one_count_whose_failure_no_edge_takes() -> None:
+    world = begin(RESCUED)
+    world.lease("odd")
+    world.run_task("fast")
+
+    world.fail("odd", final=True)
+
+    assert world.task("odd").disposition == "tolerated"
+    world.run_task("last")
+    assert world.state is RunState.SUCCEEDED
+
+
+def test_nor_one_that_had_failed_before_the_join_fired() -> None:
+    world = begin(RESCUED)
+    world.fail_task("odd")
+    assert world.task("odd").disposition == "unhandled"
+
+    world.run_task("fast")
+
+    assert world.task("odd").disposition == "tolerated"
+    world.run_task("last")
+    assert world.state is RunState.SUCCEEDED
+
+
 def test_a_retry_from_the_join_does_not_take_up_the_losers() -> None:
     world = begin(RACE)
     world.run_task("fast")
@@ -216,6 +254,36 @@ def test_a_retry_of_a_map_that_timed_out_takes_up_the_items_that_were_stopped() 
     world.run_task("each[2].step", "three")
     assert world.results("each") == ["one", "two", "three"]
     assert world.state is RunState.SUCCEEDED
+
+
+def test_a_map_of_hundreds_of_open_items_stops_by_pages() -> None:
+    world = World(
+        workflow("""
+            nodes:
+              each:
+                type: map
+                over: "${input}"
+                max_concurrency: 250
+                timeout: 10s
+                body: {type: call, handler: a}
+        """)
+    ).start(list(range(250)))
+    while (key := world.next_timer()) != ("each", "total_timeout", 0):
+        world.fire(key)
+    held = [f"each[{index}].step" for index in (0, 120, 249)]
+    for path in held:
+        world.lease(path)
+
+    world.fire(key)
+    while world.db.timers and world.next_timer()[1] == "go_on":
+        world.fire(world.next_timer())
+
+    assert [path for path, row in world.db.tasks.items() if row.state is TaskState.RUNNING] == held
+    assert [world.renew(path)[1] for path in held] == [True, True, True]
+    for path in held:
+        world.stopped(path)
+    assert world.state is RunState.FAILED
+    check_replay(world)
 
 
 def test_a_map_in_a_map_stops_with_the_outer_one() -> None:
