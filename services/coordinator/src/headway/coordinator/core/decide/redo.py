@@ -118,6 +118,9 @@ def _by_scope(draft: Draft, graph: Graph, chosen: Iterable[str]) -> dict[str, di
         by_scope.setdefault(spot.scope, {})[spot.name] = None
         for scope in scopes_around(spot.scope):
             loop = graph.spot(loop_of(scope)[0])
+            around = draft.task(loop_of(scope)[0])
+            if around is None or was_passed_over(around):  # what is in it is left from before another retry
+                raise NodeNotReached(node=path)
             by_scope.setdefault(loop.scope, {})[loop.name] = None
     return by_scope
 
