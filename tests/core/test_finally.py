@@ -289,6 +289,7 @@ def test_a_pause_holds_it() -> None:
         (("${has(nodes.rent.output) ? nodes.rent.output : null}", "${nodes.rent.output}"), "may not have succeeded"),
         (('"${outcome.class}"', '"${has(nodes.finally.output)}"'), "finally does not come before finally"),
         (('"${outcome.class}"', '"${index}"'), "index is there only in the body"),
+        (("{type: call, handler: log.write}", "{type: finish}"), "finish cannot stand in finally"),
         (("timeout: 10m", "timeout: 10m\n      retries: 3"), "unknown key retries in finally"),
     ],
 )  # fmt: skip

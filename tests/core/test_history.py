@@ -64,7 +64,7 @@ def test_every_action_comes_back_as_it_was_but_for_payloads() -> None:
         do.ResetVariables,
         do.LabelRun,
     }
-    rare |= {do.ReopenLoop, do.ReopenScope, do.FailScope, do.DropScope, do.StopTask}
+    rare |= {do.SetGeneration, do.ReopenLoop, do.ReopenScope, do.FailScope, do.DropScope, do.StopTask}
     assert seen >= set(get_args(do.Action)) - rare
 
 
