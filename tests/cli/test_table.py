@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from headway.cli.output import Output
 from headway.cli.table import Cell, Column, fit
-from headway.cli.telling import RUN_COLUMNS, TASK_COLUMNS, run_row, task_row
+from headway.cli.telling import RUN_COLUMNS, TASK_COLUMNS, run_row, run_state_text, task_row
 from headway.client import Run, RunError, RunState, Task, TaskError, TaskState
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
@@ -136,3 +137,9 @@ def test_a_terminal_gets_lines_of_its_width(monkeypatch: pytest.MonkeyPatch) -> 
     assert heads.split()[:2] == ["RUN", "WORKFLOW"]
     assert [row.split()[0] for row in rows[:2]] == [RUN_ID, RUN_ID]
     assert rows[2] == "(VERSION, DURATION: no room; a wider terminal or --json shows more)"
+
+
+def test_a_run_of_which_only_finally_runs_says_how_it_will_end() -> None:
+    run = replace(failed_run(), state=RunState.RUNNING, cancelling=True, concluded=RunState.CANCELLED)
+
+    assert run_state_text(run).plain == "running (finally, then cancelled)"

@@ -12,6 +12,7 @@ from hypothesis.strategies import DrawFn
 
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan import (
+    FINALLY,
     WORKER_NODES,
     Case,
     Edge,
@@ -107,6 +108,7 @@ def workflow(choices: Choices, *, simple: bool = False, most_nodes: int = MOST_N
     """
     nodes, edges = _graph(choices, most_nodes, 0, simple=simple, loops=loops)
     nodes = [undone for node in nodes for undone in _with_undo(choices, node)]
+    nodes += _finally(choices, simple=simple)
     deadline = None if simple else choices.of((None, None, None, 4_000))
     on_failure = OnFailure.DRAIN if simple else choices.of(tuple(OnFailure))
     return Graph(plan(nodes, edges, deadline_ms=deadline, on_failure=on_failure))
@@ -136,6 +138,26 @@ def _graph(
     return _number_cases(choices, nodes, edges)
 
 
+def _finally(choices: Choices, *, simple: bool) -> list[Node]:
+    """Now and then, what runs at the end."""
+    if choices.of((True, True, False)):
+        return []
+    inner, edges = _graph(choices, MOST_IN_A_BODY, MOST_NESTING - 1, simple=True)
+    seen: list[Template | None] = [computed("outcome.state + ' ' + string(size(outcome.nodes))"), reference("outcome")]
+    inner[0] = replace(inner[0], input=choices.of(seen)) if inner[0].type in WORKER_NODES else inner[0]
+    return [
+        Node(
+            id=FINALLY,
+            type=NodeType.REPEAT,
+            body=plan(inner, edges),
+            optional=True,
+            max_iterations=1,
+            ends_when=expression("true"),
+            timeouts=TimeOuts(total_ms=None if simple else choices.of((None, 900))),
+        )
+    ]
+
+
 def _loop(
     choices: Choices, name: str, type_: NodeType, incoming: list[str], depth: int, *, simple: bool, in_map: bool
 ) -> Node:
@@ -148,6 +170,7 @@ def _loop(
         body=plan(inner, edges),
         output=choices.of(outputs),
         optional=choices.of((False, False, False, True)),
+        timeouts=TimeOuts(total_ms=None if simple else choices.of((None, None, 900))),
     )
     if type_ is NodeType.MAP:
         maps = [reference(f"nodes.{source}.output") for source in incoming if source.endswith("_map")]
@@ -187,7 +210,7 @@ def _edges(choices: Choices, names: list[str], types: list[NodeType]) -> list[Ed
 
 def _edge(choices: Choices, source: str, type_: NodeType, target: str) -> Edge:
     kinds = [*[EdgeKind.SUCCESS] * 4, EdgeKind.FAILURE, EdgeKind.FAILURE, EdgeKind.ALWAYS]
-    if type_ in WORKER_NODES or type_ in (NodeType.WAIT_FOR_EVENT, NodeType.SUBFLOW):
+    if type_ in WORKER_NODES or type_ in _LOOPS or type_ in (NodeType.WAIT_FOR_EVENT, NodeType.SUBFLOW):
         kinds.append(EdgeKind.TIMEOUT)
     kind = choices.of(kinds)
     if kind is EdgeKind.SUCCESS and type_ is NodeType.SWITCH:
@@ -209,7 +232,8 @@ def _node(  # noqa: PLR0911 - one for each type
             return _worker_node(choices, node, incoming, depth, simple=simple)
         case NodeType.JOIN if incoming:
             need = choices.of((None, 1, 1, 2, 2, 3))
-            return replace(node, need=None if need is None else min(need, len(incoming)))
+            need = None if need is None else min(need, len(incoming))
+            return replace(node, need=need, cancels_rest=need is not None and choices.of((True, False)))
         case NodeType.JOIN if depth:
             return replace(_worker_node(choices, node, incoming, depth, simple=simple), type=NodeType.CALL)
         case NodeType.JOIN | NodeType.SET:
@@ -316,7 +340,7 @@ def show(graph: Graph) -> str:
                 f"{node.ends_when} {node.again_while} {node.wait_ms} {node.keep_last} {node.output}\n    {shown}"
             )
             continue
-        facts = [f"need {node.need}"] if node.type is NodeType.JOIN else []
+        facts = [f"need {node.need}{' cancels the rest' * node.cancels_rest}"] if node.type is NodeType.JOIN else []
         facts += ["optional"] if node.optional else []
         facts += [f"cases {[(case.when.source, case.edge) for case in node.cases]}"] if node.cases else []
         lines.append(f"{node.id} {' '.join(facts)} {node.retry if node.type in WORKER_NODES else ''} {node.timeouts}")

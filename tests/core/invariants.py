@@ -14,8 +14,8 @@ from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.events import TimerFired
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.outcome import tally, tally_of
-from headway.coordinator.core.paths import inside, loop_of, scope_of, scopes_around
-from headway.coordinator.core.plan import LOOP_NODES, EdgeKind, Json, NodeType
+from headway.coordinator.core.paths import inside, is_within, loop_of, scope_of, scopes_around
+from headway.coordinator.core.plan import FINALLY, LOOP_NODES, EdgeKind, Json, NodeType
 from headway.coordinator.core.replay import Recorded, replay
 from headway.coordinator.core.rows import LoopRow, RunRow, TaskRow, TokenRow
 from headway.coordinator.core.state import State, TimerKey
@@ -95,7 +95,8 @@ def check_task_row(row: TaskRow) -> None:
     assert (row.failure_class is None) == (row.error is None)
     assert (row.state is TaskState.FAILED) == (row.disposition is not None)
     skipped = row.state is TaskState.SUCCEEDED and row.cause == "skipped"
-    assert skipped or (row.state is TaskState.CANCELLED) == (row.cause is not None)
+    is_told_to_stop = row.state is TaskState.RUNNING and row.cause is not None
+    assert skipped or is_told_to_stop or (row.state is TaskState.CANCELLED) == (row.cause is not None)
     assert (row.state in _SETTLED) == (row.finished_at is not None)
     assert row.attempt > 0
     assert row.generation > 0
@@ -130,7 +131,7 @@ def failed_by_an_edge(row: TaskRow) -> bool:
 def check_nothing_runs_without_its_tokens(world: World) -> None:
     """A blocked or dead node never runs; a join any / need n runs with its n live tokens and not before."""
     for path, row in world.db.tasks.items():
-        if row.state in (TaskState.PENDING, TaskState.CANCELLED) or failed_by_an_edge(row):
+        if row.state in (TaskState.PENDING, TaskState.CANCELLED) or failed_by_an_edge(row) or row.cause == "skipped":
             continue
         spot = world.graph.spot(path)
         into = spot.incoming
@@ -271,7 +272,7 @@ def check_what_is_undone(world: World) -> None:
     """A run that did not succeed has undone, or tried to, all that took effect, what completed last first; one that
     succeeded has undone nothing of what stands.
     """
-    run, graph, tasks = world.run, world.graph, world.db.tasks
+    graph, tasks = world.graph, world.db.tasks
     effects = [
         row
         for owner in graph.undone_by
@@ -281,12 +282,13 @@ def check_what_is_undone(world: World) -> None:
     undone = [
         row for row in effects if (undo := tasks.get(graph.undone_by[row.path])) and undo.generation == row.attempt
     ]
-    if run.state is RunState.SUCCEEDED:
+    ended, ending = _how_it_ended(world)
+    if ended is RunState.SUCCEEDED:
         assert undone == []
         return
-    if run.ending != "uncompensated":
+    if ending != "uncompensated":
         assert undone == effects
-        assert (run.ending == "compensating") == bool(effects)
+        assert (ending == "compensating") == bool(effects)
     for row in undone:
         for other in undone:
             mine, others = tasks[graph.undone_by[row.path]], tasks[graph.undone_by[other.path]]
@@ -295,6 +297,35 @@ def check_what_is_undone(world: World) -> None:
                 assert others.ready_at is None or mine.finished_at <= others.ready_at, (
                     f"{mine.path} after {others.path}"
                 )
+
+
+def _how_it_ended(world: World) -> tuple[RunState, str | None]:
+    """The outcome before what ran at the end, and how it came to that."""
+    ended, ending = world.run.state, None
+    for entry in world.history:
+        for action in entry.given:
+            match action:
+                case do.ReopenRun():
+                    ended, ending = world.run.state, None
+                case do.MarkRun(flag="ending"):
+                    ending = action.path
+                case do.ConcludeRun():
+                    ended = action.state
+                case _:
+                    pass
+    return ended, ending
+
+
+def check_finally(world: World) -> None:
+    """What runs at the end ran once at each end, when nothing else was open, and was over before the run was."""
+    ends = sum(isinstance(action, do.FinishRun) for entry in world.history for action in entry.given)
+    last = world.db.tasks.get(FINALLY)
+    if world.graph.has_finally:
+        assert last is not None
+        assert last.attempt == ends
+        assert last.state in _SETTLED
+        others = [row.finished_at for path, row in world.db.tasks.items() if not is_within(path, FINALLY)]
+        assert all(at is not None and last.ready_at is not None and at <= last.ready_at for at in others)
 
 
 def was_stopped(world: World) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.paths import inside, loop_of, scope_of, scopes_around
-from headway.coordinator.core.plan import Edge, EdgeKind, Node, NodeType
+from headway.coordinator.core.plan import FINALLY, Edge, EdgeKind, Node, NodeType
 from headway.coordinator.core.rows import TaskRow
 from tests.core.generated import FAILS, FAULTY, HOLDS
 from tests.core.simulator import World
@@ -58,10 +58,12 @@ def tell(graph: Graph, tasks: Mapping[str, TaskRow]) -> Told:
     """Work it out from how each task ended; nodes stand in an order that all edges follow."""
     told = Told()
     for node in graph.plan.nodes.values():
-        if node.id in graph.undoes:
+        if node.id in graph.undoes or node.id == FINALLY:
             continue
         into = [_seen_by(graph, told, graph.plan.edges[index]) for index in graph.plan.incoming[node.id]]
         fate = _fate(node, into, told, tasks.get(node.id))
+        if _was_beaten(graph, node.id, tasks) and not _has_ended(tasks.get(node.id)):
+            fate = DEAD
         outgoing = [graph.plan.edges[index] for index in graph.plan.outgoing[node.id]]
         if fate is None:
             told.ran.add(node.id)
@@ -69,6 +71,27 @@ def tell(graph: Graph, tasks: Mapping[str, TaskRow]) -> Told:
         else:
             told.carried.update({edge.index: fate for edge in outgoing})
     return told
+
+
+def _was_beaten(graph: Graph, name: str, tasks: Mapping[str, TaskRow]) -> bool:
+    """A join that stops the others has fired, and all ways on from the node lead to it."""
+    return any(
+        node.cancels_rest
+        and name != node.id
+        and (row := tasks.get(node.id)) is not None
+        and row.state is TaskState.SUCCEEDED
+        and _leads_only_to(graph, name, node.id)
+        for node in graph.plan.nodes.values()
+    )
+
+
+def _leads_only_to(graph: Graph, name: str, join: str) -> bool:
+    targets = [graph.plan.edges[index].target for index in graph.plan.outgoing[name]]
+    return name == join or (bool(targets) and all(_leads_only_to(graph, target, join) for target in targets))
+
+
+def _has_ended(row: TaskRow | None) -> bool:
+    return row is not None and row.state in (TaskState.SUCCEEDED, TaskState.FAILED)
 
 
 def _seen_by(graph: Graph, told: Told, edge: Edge) -> Carried:
@@ -105,7 +128,8 @@ def _fate(node: Node, into: list[Carried], told: Told, row: TaskRow | None) -> C
             told.unfired.add(node.id)
         return None if runs else blocked
     if any(token.faulty for token in into):
-        return None
+        was_skipped_before = bool(names) and row is not None and row.state is TaskState.CANCELLED
+        return blocked if was_skipped_before else None
     return None if live and not names else blocked
 
 
@@ -200,10 +224,12 @@ def _is_of_now(world: World, scope: str) -> bool:
 def _check(world: World, graph: Graph, scope: str) -> None:
     tasks = {name: row for name in graph.plan.nodes if (row := world.db.tasks.get(inside(scope, name))) is not None}
     told = tell(graph, tasks)
-    ended = (TaskState.SUCCEEDED, TaskState.FAILED)
-    ran = {path for path, row in tasks.items() if row.state in ended and path not in graph.undoes}
+    ran = {path for path, row in tasks.items() if _has_ended(row) and path not in {*graph.undoes, FINALLY}}
     assert ran == told.ran
     for path in graph.gathers:
+        node = graph.plan.nodes[path]
+        if _was_beaten(graph, path, tasks) or (node.cancels_rest and path in told.ran):
+            continue  # whether a token was dead or failed when it came depends on which came first
         row = world.db.tokens[inside(scope, path)]
         for slot, index in enumerate(graph.plan.incoming[path]):
             token = told.carried[index]
@@ -213,21 +239,31 @@ def _check(world: World, graph: Graph, scope: str) -> None:
         for path, handler in told.handlers.items():
             assert tasks[path].handled_by == handler
             expected = {expected_disposition(graph, told, path)}
+            if _was_beaten(graph, path, tasks):
+                expected.add("tolerated")
             if world.run.epoch > 1 and any(_leads_to(graph, path, join) for join in told.unfired):
                 expected.add("unhandled")  # it counted before a retry, and no retry made its join fire
             assert tasks[path].disposition in expected, path
 
 
 def check_the_outcome(world: World) -> None:
+    """What came of all but `finally`; and if that succeeded, what came of `finally`."""
+    expected, last = _concluded(world), world.db.tasks.get(FINALLY)
+    assert (last is not None) == world.graph.has_finally
+    if last is not None and expected == "succeeded":
+        expected = last.state
+    assert world.run.state == expected
+
+
+def _concluded(world: World) -> str:
     """The `finish` node's, if one ran; else cancelled, if a user cancelled it; else failed, if the deadline passed or a
     task failed and was neither handled, tolerated nor optional; else succeeded, if any task succeeded."""
-    run, rows = world.run, [row for path, row in world.db.tasks.items() if not scope_of(path)]
+    run = world.run
+    rows = [row for path, row in world.db.tasks.items() if not scope_of(path) and path != FINALLY]
     if run.finish_path is not None:
-        expected = world.graph.node(run.finish_path).outcome
-    elif run.cancelling:
-        expected = "cancelled"
-    elif run.expired or any(row.disposition == "unhandled" for row in rows):
-        expected = "failed"
-    else:
-        expected = "succeeded" if any(row.state is TaskState.SUCCEEDED for row in rows) else "failed"
-    assert run.state == expected
+        return world.graph.node(run.finish_path).outcome
+    if run.cancelling:
+        return "cancelled"
+    if run.expired or any(row.disposition == "unhandled" for row in rows):
+        return "failed"
+    return "succeeded" if any(row.state is TaskState.SUCCEEDED for row in rows) else "failed"

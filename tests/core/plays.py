@@ -157,7 +157,7 @@ class Player:
             assert answer is Answer.RENEWED
             if self._seldom() and row.lease_owner == "worker":
                 self.world.beat(row.path, progress=self.chance.of((True, False)))
-            assert cancel == self.world.run.is_stopping
+            assert cancel == (self.world.run.is_stopping or row.cause is not None)
             assert self.world.renew(row.path, owner="nobody") == (Answer.LEASE_LOST, False)
 
     def lose(self) -> None:
@@ -264,7 +264,7 @@ class Player:
             chosen = tuple({chance.of(sorted(world.db.tasks)) for _ in range(chance.whole(1, 2))})
         try:
             foreseen = world.dry_run(*chosen)
-        except (NothingToRetry, NodeNotReached, NodeUndoes):
+        except (NothingToRetry, NodeNotReached, NodeUndoes, InvalidArgument):
             return False
         before = {path: (row.state, row.attempt, row.generation) for path, row in world.db.tasks.items()}
         opened = world.retry(*chosen, render_inputs=self._seldom())

@@ -355,7 +355,7 @@ class World:
             assert wanted is not None
             row.lease_expires_at = max(wanted, row.lease_expires_at)
         self._watch()
-        return answer, answer is Answer.RENEWED and gate.is_stopping
+        return answer, answer is Answer.RENEWED and (gate.is_stopping or row.cause is not None)
 
     def succeed(self, path: str, output: Json = None, *, attempt: int | None = None, owner: str = "worker") -> Answer:
         """Report that the handler returned."""

@@ -70,7 +70,7 @@ def _event(event: RunEvent) -> str:  # noqa: C901, PLR0911, PLR0912 - one line f
             return f"somebody retries the run from {', '.join(event.chosen) or 'what failed'}"
 
 
-def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one line for each kind of action
+def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915 - a line for each kind of action
     match action:
         case do.CreateRun() | do.StartRun():
             return "create the run" if isinstance(action, do.CreateRun) else "start the run"
@@ -119,6 +119,11 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912 - one lin
             return f"{action.path} leaves the attempt behind: {action.outcome}"
         case do.CancelTask():
             return f"{action.path} is cancelled: {action.cause}"
+        case do.StopTask():
+            return f"tell the holder of {action.path} to stop: {action.cause}"
+        case do.ConcludeRun():
+            error = "" if action.error is None else f": {action.error['message']}"
+            return f"the run will have {action.state}{error}"
         case do.RedoTask():
             return f"{action.path} begins again; generation {action.generation}"
         case do.ScheduleTimer():

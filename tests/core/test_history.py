@@ -64,7 +64,8 @@ def test_every_action_comes_back_as_it_was_but_for_payloads() -> None:
         do.ResetVariables,
         do.LabelRun,
     }
-    rare |= {do.AdoptRun, do.StopChild, do.ReopenLoop, do.ReopenScope, do.DropScope}
+    rare |= {do.AdoptRun, do.StopChild, do.SetGeneration, do.ReopenLoop, do.ReopenScope, do.FailScope, do.DropScope}
+    rare |= {do.StopTask}
     assert seen >= set(get_args(do.Action)) - rare
 
 

@@ -31,6 +31,23 @@ def finished(text: str = ORDER) -> World:
     return world
 
 
+def test_what_is_left_in_a_map_that_was_passed_over_since_cannot_be_chosen() -> None:
+    world = begin("""
+        nodes:
+          first: {type: call, handler: a}
+          each: {type: map, over: [1], body: {type: call, handler: a}}
+        edges: [[first, each]]
+    """)
+    world.run_task("first")
+    world.fail_task("each[0].step")
+    world.retry("first")
+    world.fail_task("first")
+    assert world.task("each").cause == "blocked"
+
+    with pytest.raises(NodeNotReached):
+        world.retry("each[0].step")
+
+
 def test_the_redo_set_is_the_chosen_node_and_all_that_is_reachable_from_it() -> None:
     world = finished()
 

@@ -122,6 +122,42 @@ def a_join_that_fires_at_the_first_branch_and_hears_of_the_others_later() -> Wor
     return world
 
 
+def a_join_that_stops_the_others_and_hears_of_one_late() -> World:
+    world = begin("""
+        workflow: race
+        nodes:
+          fast: {type: call, handler: a}
+          late: {type: call, handler: a}
+          listens: {type: call, handler: a}
+          deaf: {type: call, handler: a}
+          unstarted: {type: call, handler: a}
+          after: {type: call, handler: a}
+          shared: {type: call, handler: a}
+          first: {type: join, need: any, rest: cancel}
+          use: {type: call, handler: a, input: "${nodes.first.output}"}
+          aside: {type: call, handler: a}
+        edges:
+          - [fast, first, use]
+          - [late, after, first]
+          - [listens, first]
+          - [deaf, first]
+          - [unstarted, first]
+          - [shared, first]
+          - [shared, aside]
+    """)
+    for path in ("late", "listens", "deaf"):
+        world.lease(path)
+    world.run_task("fast", "quick")
+    world.advance(seconds=1)
+    world.stopped("listens")
+    world.succeed("late", "too late")
+    world.lose("deaf")
+    world.run_task("shared", "beside")
+    world.run_task("aside")
+    world.run_task("use")
+    return world
+
+
 def a_signal_that_comes_before_anybody_waits_for_it() -> World:
     world = begin("""
         workflow: approval
@@ -330,6 +366,59 @@ def a_subflow_that_is_cancelled_by_its_parent() -> World:
     return world
 
 
+RENTED = """
+    workflow: rented
+    deadline: 5m
+    nodes:
+      rent: {type: call, handler: machines.rent, compensate: give_back}
+      work: {type: call, handler: jobs.run}
+      give_back: {type: call, handler: machines.give_back}
+    edges: [[rent, work]]
+    finally:
+      timeout: 1m
+      nodes:
+        tell: {type: call, handler: mail.tell, input: "${outcome.state}: ${outcome.message}"}
+        log: {type: call, handler: log.write}
+      edges: [[tell, log]]
+"""
+
+
+def a_cancel_during_finally_and_one_that_breaks_it_off() -> World:
+    world = begin(RENTED)
+    world.run_task("rent")
+    world.run_task("work")
+    world.lease("finally[0].tell")
+    world.cancel()
+    world.advance(seconds=2)
+    world.cancel(compensate=False, grace_ms=5_000)
+    world.stopped("finally[0].tell")
+    return world
+
+
+def a_finally_whose_own_time_is_over_in_a_run_whose_deadline_had_passed() -> World:
+    world = begin(RENTED)
+    world.lease("rent")
+    world.fire(world.next_timer())
+    world.stopped("rent")
+    world.lease("finally[0].tell")
+    world.fire(world.next_timer())
+    world.advance(seconds=3)
+    world.succeed("finally[0].tell")
+    return world
+
+
+def a_cancel_of_a_run_that_is_undone_and_then_its_finally() -> World:
+    world = begin(RENTED)
+    world.run_task("rent", "M1")
+    world.fail_task("work", "Broken")
+    world.lease("give_back")
+    world.cancel()
+    world.succeed("give_back")
+    world.run_task("finally[0].tell")
+    world.run_task("finally[0].log")
+    return world
+
+
 STORIES: list[Callable[[], World]] = [
     a_subflow_that_is_cancelled_by_its_parent,
     an_order_that_is_tried_again_and_then_handled_by_its_failure_edge,
@@ -337,6 +426,10 @@ STORIES: list[Callable[[], World]] = [
     a_cancel_that_one_holder_hears_and_the_other_does_not,
     a_cancel_while_a_failed_trip_is_undone,
     a_join_that_fires_at_the_first_branch_and_hears_of_the_others_later,
+    a_join_that_stops_the_others_and_hears_of_one_late,
+    a_cancel_during_finally_and_one_that_breaks_it_off,
+    a_finally_whose_own_time_is_over_in_a_run_whose_deadline_had_passed,
+    a_cancel_of_a_run_that_is_undone_and_then_its_finally,
     a_signal_that_comes_before_anybody_waits_for_it,
     a_retry_from_a_node_beside_a_branch_that_had_finished,
     a_pause_over_a_timer_that_comes_due,

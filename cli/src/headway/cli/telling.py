@@ -125,7 +125,9 @@ def run_row(run: Run, now: datetime) -> Row:
 def run_state_text(run: Run) -> Text:
     """The run's state, with the flag that explains it."""
     text = state_text(run.state)
-    if run.compensating:
+    if run.concluded is not None:
+        text.append(f" (finally, then {run.concluded})", style=STYLES["waiting"])
+    elif run.compensating:
         text.append(" (compensating)", style=STYLES["cancelled"])
     elif run.cancelling and not run.state.is_final:
         text.append(" (cancelling)", style=STYLES["cancelled"])

@@ -287,7 +287,8 @@ class RunCalls:
             run_id: The run.
             reason: For people; kept in the history.
             grace: How long handlers have to end; None: the server's choice (60 s).
-            compensate: False: what completed is not undone; a compensation under way is broken off.
+            compensate: False: what completed is not undone; a compensation under way is broken off, and
+                so is what runs at the end (`finally`).
             request_id: UUID; None: a new one.
 
         Raises:

@@ -107,6 +107,7 @@ def run(message: runs_pb2.Run) -> values.Run:
         clock_paused=message.clock_paused,
         cancel_reason=message.cancel_reason,
         labels=dict(sorted(message.labels.items())),
+        concluded=run_state(message.concluded) if message.concluded else None,
     )
 
 

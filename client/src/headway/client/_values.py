@@ -90,6 +90,7 @@ class Run:
         clock_paused: True: its time-outs stand still while it is paused.
         cancel_reason: Why it was cancelled, for people; may be empty.
         labels: By name.
+        concluded: While only what runs at the end (`finally`) still runs: how it ends then; else None.
     """
 
     run_id: str
@@ -114,6 +115,7 @@ class Run:
     clock_paused: bool = False
     cancel_reason: str = ""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    concluded: RunState | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,7 +117,7 @@ class Cancel(Meant, Command):
         parser.add_argument(
             "--no-compensation",
             action="store_true",
-            help="undo nothing; break off what is being undone",
+            help="undo nothing; break off what is being undone, and finally",
         )
 
     async def run(self, session: Session) -> Exit:

@@ -82,7 +82,7 @@ REASON_KIND_ITEMS: ReasonKind
 REASON_KIND_CHILD: ReasonKind
 
 class Run(_message.Message):
-    __slots__ = ("run_id", "namespace", "workflow", "version", "state", "epoch", "cancelling", "created_at", "finished_at", "error", "output", "last_seq", "key", "input", "paused_at", "pause_reason", "clock_paused", "cancel_reason", "compensating", "labels", "parent")
+    __slots__ = ("run_id", "namespace", "workflow", "version", "state", "epoch", "cancelling", "created_at", "finished_at", "error", "output", "last_seq", "key", "input", "paused_at", "pause_reason", "clock_paused", "cancel_reason", "compensating", "labels", "parent", "concluded")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +111,7 @@ class Run(_message.Message):
     COMPENSATING_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     PARENT_FIELD_NUMBER: _ClassVar[int]
+    CONCLUDED_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     namespace: str
     workflow: str
@@ -132,7 +133,8 @@ class Run(_message.Message):
     compensating: bool
     labels: _containers.ScalarMap[str, str]
     parent: Parent
-    def __init__(self, run_id: _Optional[str] = ..., namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., version: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., epoch: _Optional[int] = ..., cancelling: _Optional[bool] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., output: _Optional[bytes] = ..., last_seq: _Optional[int] = ..., key: _Optional[str] = ..., input: _Optional[bytes] = ..., paused_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[str] = ..., clock_paused: _Optional[bool] = ..., cancel_reason: _Optional[str] = ..., compensating: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ...) -> None: ...
+    concluded: RunState
+    def __init__(self, run_id: _Optional[str] = ..., namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., version: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., epoch: _Optional[int] = ..., cancelling: _Optional[bool] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., output: _Optional[bytes] = ..., last_seq: _Optional[int] = ..., key: _Optional[str] = ..., input: _Optional[bytes] = ..., paused_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[str] = ..., clock_paused: _Optional[bool] = ..., cancel_reason: _Optional[str] = ..., compensating: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., concluded: _Optional[_Union[RunState, str]] = ...) -> None: ...
 
 class RunError(_message.Message):
     __slots__ = ("failure_class", "message", "paths")

@@ -352,6 +352,20 @@ class CloseScope(Order, frozen=True, gc=False, tag=47):
     output_bytes: int
 
 
+class StopTask(Order, frozen=True, gc=False, tag=49):
+    """Whoever holds its lease is to stop, or who takes it: it is cancelled when he has, or when the grace is over."""
+
+    path: str
+    cause: str
+
+
+class ConcludeRun(Order, frozen=True, gc=False, tag=50):
+    """How the run ends is known; what runs at the end begins."""
+
+    state: RunState
+    error: dict[str, Any] | None
+
+
 class DropScope(Order, frozen=True, gc=False, tag=48):
     """Its rows are deleted; `paths`: of its nodes."""
 
@@ -448,6 +462,8 @@ Action: TypeAlias = (
     | ReopenScope
     | FailScope
     | CloseScope
+    | StopTask
+    | ConcludeRun
     | DropScope
     | AdoptRun
     | OpenChild

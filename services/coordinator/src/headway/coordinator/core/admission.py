@@ -177,9 +177,10 @@ def _in_state(state: TaskState) -> Callable[[TaskRow, int], bool]:
     return lambda task, attempt: task.state is state and task.attempt == attempt
 
 
+_MAY_BE_STOPPED = (TaskState.RUNNING, TaskState.WAITING)
 _MAY_BE_SILENT = (TaskState.READY, TaskState.RUNNING)
 _RUN_TIMERS: Mapping[str, Callable[[RunRow], bool]] = {
-    "run_deadline": lambda run: not (run.expired or run.is_compensating),
+    "run_deadline": lambda run: not (run.expired or run.is_compensating or run.conclusion is not None),
     "cancel_grace": lambda run: run.is_stopping,
 }
 _TASK_TIMERS: Mapping[str, Callable[[TaskRow, int], bool]] = {
@@ -190,4 +191,5 @@ _TASK_TIMERS: Mapping[str, Callable[[TaskRow, int], bool]] = {
     "queue_timeout": _in_state(TaskState.READY),
     **dict.fromkeys(SILENCES, lambda task, attempt: task.attempt == attempt and task.state in _MAY_BE_SILENT),
     "total_timeout": lambda task, _attempt: task.is_open,
+    "cancel_grace": lambda task, attempt: task.attempt == attempt and task.state in _MAY_BE_STOPPED,
 }

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState, TaskState
-from headway.coordinator.core.plan import Edge, FailureClass, Json, Node, NodeType
-from headway.coordinator.core.rows import ChildRow, RunRow, TaskRow, TokenRow
+from headway.coordinator.core.plan import FINALLY, Edge, FailureClass, Json, Node, NodeType
+from headway.coordinator.core.rows import BEATEN, BROKEN_OFF, STOPPED, ChildRow, RunRow, TaskRow, TokenRow
 
 _NAMED_EDGES = 5  # that a sentence names
 
@@ -137,12 +137,21 @@ def summary(scene: Scene) -> str:
     if run.is_compensating:
         is_cancelled = run.cancelling and run.finish_path is None
         ending = f" It undoes what completed, and then ends {'cancelled' if is_cancelled else 'failed'}."
+    elif run.conclusion is not None:
+        error = "" if run.conclusion.error is None else f" ({run.conclusion.error['message']})"
+        ending = f" Only what runs at the end does still run; the run then ends {run.conclusion.state}{error}."
     elif run.failing:
         ending = " It has failed, and only lets end what runs and what always edges lead to."
     return f"The run waits for {waits}.{ending}{until}"
 
 
 _WHY = {"cancel": "cancelled", "finish": "a finish node ran", "deadline": "its deadline passed"}
+
+_STOPPED = {
+    BEATEN: "a join that it leads to fired without it",
+    BROKEN_OFF: "it was broken off",
+    STOPPED: "the map or repeat around it is being stopped",
+}
 
 
 def _is_held(scene: Scene, row: TaskRow) -> bool:
@@ -198,6 +207,9 @@ def _running(scene: Scene, row: TaskRow) -> Reason:
     if scene.run.is_stopping and grace is not None:
         kind, until = ReasonKind.STOPPING, grace
         message = f"{holder} and is to stop; if it goes on, it is closed as unknown {_when(grace, scene.now)}."
+    elif row.cause is not None:
+        kind = ReasonKind.STOPPING
+        message = f"{holder} and is to stop ({_STOPPED[row.cause]}); if it goes on, it is closed as unknown."
     elif until is not None and until <= scene.now:
         kind = ReasonKind.LEASE_EXPIRED
         message = f"{holder}, but its lease ran out {_when(until, scene.now)}: it is about to be given to another."
@@ -232,6 +244,9 @@ def _waiting(scene: Scene, row: TaskRow) -> Reason:
             attempt=row.attempt,
             signal=signal,
         )
+    if row.path == FINALLY:
+        message = f"All else is over: it waits for what runs at the end ({FINALLY}[0])."
+        return Reason(path=row.path, kind=ReasonKind.ITEMS, message=message, since=row.ready_at, attempt=row.attempt)
     if node.body is not None:
         what = "items" if node.type is NodeType.MAP else "iterations"
         message = f"It waits for its {what} ({row.path}[…]); `headway show` counts them."

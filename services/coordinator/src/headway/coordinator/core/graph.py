@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from headway.coordinator.core.paths import inside
-from headway.coordinator.core.plan import Edge, EdgeKind, Node, NodeType, Plan
+from headway.coordinator.core.plan import FINALLY, Edge, EdgeKind, Node, NodeType, Plan
 
 _ITEM = re.compile(r"([a-z0-9_]+)\[(?:0|[1-9][0-9]{0,8})\]", re.ASCII)
 
@@ -54,13 +54,16 @@ class Graph:
         subflows: nodes that start runs of other workflows. has_subflows: there are some, here or in bodies.
         outer: the graph that this is a body in; None: it is the workflow's own.
         last: the only node that nothing follows, but for those that end the run; None: there are several.
+        rest: by join that stops the others when it fires, the nodes whose every way on leads to it.
+        raced: the other way round, by node.
         tolerant: nodes whose failure, when no failure edge takes it, only counts once a join any or need can no longer
             fire: every way on from them ends in such a join.
     """
 
     __slots__ = (
         "bodies", "gathers", "has_scattered_waits", "has_subflows", "incoming", "last", "outer", "outgoing", "plan",
-        "sets", "sets_in", "slot", "spots", "starts", "subflows", "tolerant", "undoes", "undone_by", "waits",
+        "raced", "rest", "sets", "sets_in", "slot", "spots", "starts", "subflows", "tolerant", "undoes", "undone_by",
+        "waits",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, outer: "Graph | None" = None) -> None:
@@ -77,7 +80,8 @@ class Graph:
         self.slot = {edge.index: slot for into in self.incoming.values() for slot, edge in enumerate(into)}
         undone_by = {node.id: node.compensate for node in plan.nodes.values() if node.compensate is not None}
         self.undoes: Mapping[str, str] = {undo: owner for owner, undo in undone_by.items()}
-        self.starts = tuple(node for node in plan.nodes if not self.incoming[node] and node not in self.undoes)
+        later = {*self.undoes, FINALLY}
+        self.starts = tuple(node for node in plan.nodes if not self.incoming[node] and node not in later)
         self.gathers = frozenset(node for node, into in self.incoming.items() if len(into) > 1)
         waits: dict[str, list[str]] = {}
         for node in plan.nodes.values():
@@ -85,6 +89,13 @@ class Graph:
                 waits.setdefault(node.event, []).append(node.id)
         self.waits: Mapping[str, tuple[str, ...]] = {name: tuple(ids) for name, ids in waits.items()}
         self.tolerant = self._find_tolerant()
+        self.rest: Mapping[str, tuple[str, ...]] = {
+            node.id: self._leading_only_to(node.id) for node in plan.nodes.values() if node.cancels_rest
+        }
+        self.raced: Mapping[str, tuple[str, ...]] = {
+            name: tuple(join for join, names in self.rest.items() if name in names)
+            for name in {name for names in self.rest.values() for name in names}
+        }
         self.undone_by: Mapping[str, str] = (
             {path: undone_by[path] for path in self._in_order() if path in undone_by} if undone_by else {}
         )
@@ -103,6 +114,11 @@ class Graph:
         going_on = [name for name, node in plan.nodes.items() if node.type is not NodeType.FINISH]
         ends = [name for name in going_on if not self.outgoing[name]]
         self.last = ends[0] if len(ends) == 1 else None
+
+    @property
+    def has_finally(self) -> bool:
+        """Something runs when all else is over."""
+        return FINALLY in self.bodies
 
     def node(self, path: str) -> Node:
         """The node behind a task's path. Raises LookupError."""
@@ -177,6 +193,14 @@ class Graph:
     def excuses(self, path: str) -> bool:
         """A join that can do without one of its branches."""
         return self.is_count_join(path) and self.need(path) < len(self.incoming[path])
+
+    def _leading_only_to(self, join: str) -> tuple[str, ...]:
+        found = {join}
+        for path in reversed(self._in_order()):  # successors first
+            targets = [edge.target for edge in self.outgoing[path]]
+            if targets and all(target in found for target in targets):
+                found.add(path)
+        return tuple(path for path in self.plan.nodes if path in found and path != join)
 
     def _find_tolerant(self) -> frozenset[str]:
         if not any(self.excuses(path) for path in self.plan.nodes):

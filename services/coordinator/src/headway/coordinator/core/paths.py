@@ -13,6 +13,11 @@ CHUNK = 100  # items of a map's list that are stored together
 _SCOPE = re.compile(r"(.+)\[(0|[1-9][0-9]{0,8})\]", re.DOTALL)
 
 
+def is_within(path: str, node: str) -> bool:
+    """True for a map or repeat itself, and for all that is in it."""
+    return path == node or path.startswith(f"{node}[")
+
+
 def scope_of(path: str) -> str:
     """The scope of a task, or of a map or repeat; empty: the run itself."""
     return path.rpartition(".")[0]

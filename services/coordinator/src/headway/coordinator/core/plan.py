@@ -253,6 +253,7 @@ class Node:
         compensate: the node that undoes it when the run fails or is cancelled.
         cases, default_edge: switch. No default edge: no case holds, nothing is live.
         need: join: live tokens it needs; None: "all" (one live token, once every edge has one).
+        cancels_rest: join: when it fires, what leads to it and nowhere else is stopped.
         values: set: variable name to value.
         outcome: finish: "succeeded" or "failed".
         output: finish: the run's output. message: finish with outcome failed: why.
@@ -291,6 +292,7 @@ class Node:
     cases: tuple[Case, ...] = ()
     default_edge: int | None = None
     need: int | None = None
+    cancels_rest: bool = False
     values: Mapping[str, Template] = field(default_factory=dict[str, Template])
     outcome: str = "succeeded"
     output: Template | None = None
@@ -318,6 +320,9 @@ class Node:
     child_version: int = 0
     detach: bool = False
     labels: Mapping[str, Template] = field(default_factory=dict[str, Template])
+
+
+FINALLY = "finally"  # the node, of the workflow's own graph, that runs when all else is over: a repeat of one iteration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,9 +27,12 @@ from headway.coordinator.core.machines import (
 from headway.coordinator.core.paths import loop_of, scope_at, scope_of
 from headway.coordinator.core.plan import Json
 from headway.coordinator.core.rows import (
+    BEATEN,
+    CONCLUDED,
     NOT_STEERED,
     AttemptRow,
     ChildRow,
+    Conclusion,
     LoopRow,
     RunRow,
     ScopeRow,
@@ -39,7 +42,7 @@ from headway.coordinator.core.rows import (
 )
 from headway.coordinator.core.state import Draft
 
-NOT_RUN = frozenset({"not_chosen", "blocked"})  # causes by which nothing is cut short
+NOT_RUN = frozenset({"not_chosen", "blocked", BEATEN})  # causes by which what is around is not cut short
 MOST_FAILURES = 20  # items that a map's row names
 SWEEP_AFTER = timedelta(minutes=1)  # a READY task may be dispatched again, without proof of loss, after this
 _TASK_STATES = {state.value: state for state in TaskState}
@@ -120,7 +123,8 @@ class Projector:
     @staticmethod
     def _end_pause(run: RunRow) -> None:
         run.paused_at = None
-        run.steering = Steering(cancel_reason=run.steering.cancel_reason)
+        steering = run.steering
+        run.steering = Steering(cancel_reason=steering.cancel_reason, conclusion=steering.conclusion)
 
     def _set_variables(self, action: do.SetVariables) -> None:
         run = self.draft.write_run()
@@ -128,6 +132,13 @@ class Projector:
 
     def _reset_variables(self, action: do.ResetVariables) -> None:
         self.draft.write_run().vars = action.values
+
+    def _conclude_run(self, action: do.ConcludeRun) -> None:
+        run = self.draft.write_run()
+        if run.state is not RunState.RUNNING or run.conclusion is not None:
+            raise IllegalTransition("run", run.state, "conclude")
+        run.ending = CONCLUDED
+        run.steering = replace(run.steering, conclusion=Conclusion(state=action.state, error=action.error))
 
     def _finish_run(self, action: do.FinishRun) -> None:
         run = self.draft.write_run()
@@ -137,6 +148,8 @@ class Projector:
         run.error = action.error
         run.output_path, run.output_attempt = action.output_path, action.output_attempt
         run.finished_at = self.at
+        if run.steering.conclusion is not None:
+            run.steering = replace(run.steering, conclusion=None)
         if run.is_paused:
             self._end_pause(run)
         self.draft.changes.timers.clear()
@@ -257,6 +270,7 @@ class Projector:
         row.failure_class = action.failure.failure_class
         row.error = _error_of(action.failure)
         row.disposition, row.handled_by = action.disposition, action.handled_by
+        row.cause = None
         if action.disposition == "unhandled":
             self._counts(action.path).unhandled_tasks += 1
 
@@ -295,10 +309,16 @@ class Projector:
             raise IllegalTransition("task", row.state, "cancel")
         self._move(row, transition)
         row.due_at = row.failure_class = row.error = None
+        if "." in action.path and action.cause not in NOT_RUN and row.cause != BEATEN:
+            self.draft.write_scope(scope_of(action.path)).stopped = True
         row.cause = action.cause
         row.reported = action.reported
-        if "." in action.path and action.cause not in NOT_RUN:
-            self.draft.write_scope(scope_of(action.path)).stopped = True
+
+    def _stop_task(self, action: do.StopTask) -> None:
+        row = self.draft.write_task(action.path)
+        if row.state not in (TaskState.RUNNING, TaskState.READY):  # ready only in a replay: Lease wrote no history
+            raise IllegalTransition("task", row.state, "stop")
+        row.cause = action.cause
 
     def _redo_task(self, action: do.RedoTask) -> None:
         row = self.draft.write_task(action.path)
@@ -558,6 +578,8 @@ _CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
     do.ReopenScope: Projector._reopen_scope,
     do.FailScope: Projector._fail_scope,
     do.CloseScope: Projector._close_scope,
+    do.ConcludeRun: Projector._conclude_run,
+    do.StopTask: Projector._stop_task,
     do.DropScope: Projector._drop_scope,
     do.AdoptRun: Projector._adopt_run,
     do.OpenChild: Projector._open_child,

@@ -5,7 +5,7 @@ Rows are changed by the projector only, and only on copies of its own.
 
 from copy import copy
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
@@ -15,26 +15,40 @@ from headway.coordinator.core.plan import FailureClass, Json
 
 PayloadKey: TypeAlias = tuple[str, int, str]  # (path, attempt, "input" | "output" | "items")
 
-COMPENSATING, UNCOMPENSATED = "compensating", "uncompensated"
+COMPENSATING, UNCOMPENSATED, CONCLUDED = "compensating", "uncompensated", "concluded"
 OPEN, REFUSED, UNSTARTED, STARTED, LEFT = "open", "refused", "unstarted", "started", "left"  # states of children
+
+BEATEN = "beaten"  # cause: a join that stops the others fired without it
+STOPPED = "stopped"  # cause: the map or repeat around it is beaten
+BROKEN_OFF = "broken_off"  # cause: what runs at the end is not to go on
+ALL_STOPS = frozenset({"timeout", BEATEN, STOPPED, BROKEN_OFF})  # why all that is under way in a map or repeat stops
 
 RUN_INPUT: PayloadKey = ("", 0, "input")
 
 
+class Conclusion(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a run ends when what runs at its end is over, unless that fails."""
+
+    state: RunState
+    error: dict[str, Any] | None = None
+
+
 class Steering(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What people asked of a run, as far as its row keeps it.
+    """What people asked of a run, and what its end will be, as far as its row keeps it.
 
     Attributes:
         cancel_reason: why it was cancelled; for people.
         pause_reason: why it is paused; for people.
         clock_stopped: its time-outs stand still while it is paused.
         held: time-outs that stand still: path, kind, attempt, and how many milliseconds are left.
+        conclusion: set with `ending`, concluded.
     """
 
     cancel_reason: str = ""
     pause_reason: str = ""
     clock_stopped: bool = False
     held: tuple[tuple[str, str, int, int], ...] = ()
+    conclusion: Conclusion | None = None
 
 
 NOT_STEERED = Steering()
@@ -75,7 +89,7 @@ class RunRow(Struct):
     failing: bool = False
     expired: bool = False
     finish_path: str | None = None
-    ending: str | None = None  # "compensating" | "uncompensated"
+    ending: str | None = None  # "compensating" | "uncompensated" | "concluded"
     open_tasks: int = 0
     succeeded_tasks: int = 0
     unhandled_tasks: int = 0
@@ -101,12 +115,17 @@ class RunRow(Struct):
     def is_stopping(self) -> bool:
         """Nothing new may start, not even behind an always edge, and holders are told to stop."""
         is_told_to = self.cancelling or self.expired or self.finish_path is not None
-        return is_told_to and not self.is_compensating
+        return is_told_to and self.ending in (None, UNCOMPENSATED)
 
     @property
     def is_compensating(self) -> bool:
         """All is over but for what undoes it."""
         return self.ending == COMPENSATING
+
+    @property
+    def conclusion(self) -> Conclusion | None:
+        """How it ends, while what runs at the end is under way; None: that is not known yet."""
+        return self.steering.conclusion if self.ending == CONCLUDED else None
 
     @property
     def stop_cause(self) -> str:

@@ -83,6 +83,7 @@ def run(record: Any) -> pb.Run:
         compensating=record["ending"] == COMPENSATING and not is_final(record["state"]),
         labels=dict(record["labels"] or ()),
         parent=None if parent is None else _parent(parent),
+        concluded=None if steering.conclusion is None else STATES[steering.conclusion.state],
     )
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from headway.coordinator.core.admission import RunGate
 from headway.coordinator.core.machines import FINAL_RUN_STATES, TaskState
-from headway.coordinator.core.rows import COMPENSATING
+from headway.coordinator.core.rows import UNCOMPENSATED
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
 
@@ -120,7 +120,7 @@ def gate(record: Record) -> RunGate:
     """What a look tells of a task's run."""
     return RunGate(
         is_final=record["run_state"] in FINAL_RUN_STATES,
-        is_stopping=record["ending"] != COMPENSATING
+        is_stopping=record["ending"] in (None, UNCOMPENSATED)
         and (record["cancelling"] or record["expired"] or record["finish_path"] is not None),
         is_failing=record["failing"],
         is_paused=record["paused_at"] is not None,

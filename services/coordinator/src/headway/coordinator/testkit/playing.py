@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 from typing import TypeAlias
 
-from headway.coordinator.core.actions import AwaitTask, CompleteTask, FailTask, OpenChild, StopChild
+from headway.coordinator.core.actions import AwaitTask, CompleteTask, FailTask, OpenChild, StopChild, StopTask
 from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.document import Document
@@ -201,6 +201,8 @@ class _Player:
                     self._plan(
                         simulation.now, Rank.REPORT, f"end of {action.path}", partial(self._stop_child, action.path)
                     )
+                elif isinstance(action, StopTask) and action.path in self._holds:
+                    self._tell(self._holds[action.path])
         self._seen = len(simulation.history)
         dispatches, simulation.dispatches = simulation.dispatches, []
         for path, attempt in dispatches:

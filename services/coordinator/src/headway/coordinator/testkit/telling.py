@@ -129,6 +129,8 @@ _ACTIONS: Mapping[type, Callable[[Any], str]] = {
     do.OpenChild: lambda action: f"{action.path} asks for a run of {action.workflow}",
     do.StopChild: lambda action: f"the run of {action.path} is to stop: {action.cause}",
     do.CloseChild: lambda action: f"the run of {action.path}: {action.state}",
+    do.ConcludeRun: lambda action: f"all is over but for finally: the run will be {action.state}",
+    do.StopTask: lambda action: f"the holder of {action.path} is told to stop: {action.cause}",
     do.DropScope: lambda action: f"the rows of {action.path} are dropped",
 }
 _UNTOLD = frozenset(

@@ -25,6 +25,7 @@ VARIABLES: Mapping[str, str] = {
     "vars": "map",
     "run": "map",
     "error": "map",
+    "outcome": "map",
     "payload": "dyn",
     "item": "dyn",
     "index": "dyn",

@@ -13,6 +13,7 @@ from headway.coordinator.core.compiler.graph import Shape
 from headway.coordinator.core.compiler.nodes import (
     BodyDraft,
     NodeDraft,
+    read_finally,
     read_nodes,
     read_queue,
     read_schema,
@@ -25,7 +26,7 @@ from headway.coordinator.core.compiler.scope import Around, ScopeCheck
 from headway.coordinator.core.compiler.template_parser import TemplateParser
 from headway.coordinator.core.compiler.types import check_types
 from headway.coordinator.core.compiler.yaml_tree import Source, YamlList, YamlMap, load_yaml
-from headway.coordinator.core.plan import Edge, EdgeKind, Json, Literal, Node, NodeType, OnFailure, Plan
+from headway.coordinator.core.plan import FINALLY, Edge, EdgeKind, Json, Literal, Node, NodeType, OnFailure, Plan
 from headway.coordinator.core.schemas import misfits
 
 _MAX_CYCLES = 5
@@ -80,7 +81,9 @@ def _compile(reading: Reading, tree: YamlMap) -> Plan:
     reading = replace(reading, defaults=_read_defaults(reading, entries))
     labels, retention = read_labels(reading, entries), read_retention(reading, entries)
     drafts = _read_all_nodes(reading, entries)
-    graph, checks_wait = _compile_graph(reading, workflow, drafts, entries.list("edges"), None)
+    last = read_finally(reading, entries)
+    graph, checks_wait = _compile_graph(reading, workflow, drafts, entries.list("edges"), None, last)
+    drafts = _with_last(drafts, last)
     plan = replace(
         graph,
         input_schema=read_schema(reading, entries, "input_schema"),
@@ -99,7 +102,12 @@ def _compile(reading: Reading, tree: YamlMap) -> Plan:
 
 
 def _compile_graph(
-    reading: Reading, workflow: str, drafts: dict[str, NodeDraft], edges: YamlList | None, around: Around | None
+    reading: Reading,
+    workflow: str,
+    drafts: dict[str, NodeDraft],
+    edges: YamlList | None,
+    around: Around | None,
+    last: NodeDraft | None = None,
 ) -> tuple[Plan, bool]:
     """Compiles the workflow's own graph, or that of a body, and the bodies in it.
 
@@ -109,10 +117,13 @@ def _compile_graph(
     before = reading.faults.count(_OF_THE_GRAPH)
     written, refused = read_edges(reading, edges, drafts)
     edge_drafts, nodes = add_case_edges(reading, written, drafts)
+    if last is not None:  # from here on: no edge leads to it
+        drafts = _with_last(drafts, last)
+        nodes[FINALLY] = last.node
     is_whole = reading.faults.count(_OF_THE_GRAPH) == before and all(draft.is_whole for draft in drafts.values())
     shape = Shape(tuple(nodes), tuple(draft.edge for draft in edge_drafts))
     undone_by = check_compensation(reading, drafts, edge_drafts)
-    _check_graph(reading, drafts, nodes, edge_drafts, shape, frozenset(undone_by.values()))
+    _check_graph(reading, drafts, nodes, edge_drafts, shape, frozenset({FINALLY, *undone_by.values()}))
     is_whole = is_whole and not shape.back_edges
     if around is not None:
         _refuse_compensation(reading, drafts)
@@ -138,6 +149,10 @@ def _compile_graph(
         workflow=workflow, nodes=nodes, edges=_with_reach(shape), outgoing=shape.outgoing, incoming=shape.incoming
     )
     return plan, checks_wait or scope.has_left_out
+
+
+def _with_last(drafts: dict[str, NodeDraft], last: NodeDraft | None) -> dict[str, NodeDraft]:
+    return drafts if last is None else {**drafts, FINALLY: last}
 
 
 def _refuse_compensation(reading: Reading, drafts: dict[str, NodeDraft]) -> None:

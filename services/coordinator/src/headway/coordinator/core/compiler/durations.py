@@ -6,7 +6,17 @@ from dataclasses import dataclass, fields
 from headway.coordinator.core.compiler.faults import Code, Faults
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlMap
 from headway.coordinator.core.durations import spell_duration
-from headway.coordinator.core.plan import WORKER_NODES, Literal, Node, NodeType, Object, Place, Plan, RetryPolicy
+from headway.coordinator.core.plan import (
+    FINALLY,
+    WORKER_NODES,
+    Literal,
+    Node,
+    NodeType,
+    Object,
+    Place,
+    Plan,
+    RetryPolicy,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +39,9 @@ def check_durations(faults: Faults, plan: Plan, tree: YamlMap) -> None:
         tree: the map that holds its `nodes`.
     """
     _check_graph(faults, plan, tree.entries.get("nodes"), plan.deadline_ms)
+    last, written = plan.nodes.get(FINALLY), tree.entries.get(FINALLY)
+    if last is not None and last.body is not None and isinstance(written, YamlMap):
+        _check_body(faults, last.body, written, None)  # the run's deadline does not end it
 
 
 def _check_graph(faults: Faults, plan: Plan, tree: Yaml | None, deadline_ms: int | None) -> None:
@@ -41,8 +54,12 @@ def _check_graph(faults: Faults, plan: Plan, tree: Yaml | None, deadline_ms: int
         for each in fields(node):
             inner, inside = getattr(node, each.name), written.entries.get(each.name)
             if isinstance(inner, Plan) and isinstance(inside, YamlMap):
-                only = YamlMap(place=inside.place, entries=dict.fromkeys(inner.nodes, inside), keys={}, size=1)
-                _check_graph(faults, inner, inside.entries.get("nodes", only), deadline_ms)
+                _check_body(faults, inner, inside, deadline_ms)
+
+
+def _check_body(faults: Faults, body: Plan, tree: YamlMap, deadline_ms: int | None) -> None:
+    only = YamlMap(place=tree.place, entries=dict.fromkeys(body.nodes, tree), keys={}, size=1)
+    _check_graph(faults, body, tree.entries.get("nodes", only), deadline_ms)
 
 
 class _Check:

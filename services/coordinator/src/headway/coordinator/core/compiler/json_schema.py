@@ -53,6 +53,7 @@ def _definitions() -> dict[str, Json]:
         "rule": _object(language.RETRY_RULE),
         "retention": _object(language.RETENTION),
         "body": _object(language.BODY),
+        "last": _object(language.LAST),
         "tolerated": _object(language.TOLERATE),
     }
 
@@ -160,6 +161,7 @@ _BY_KIND: Mapping[StrEnum, Callable[[Field], dict[str, Json]]] = {
     Kind.RULES: _always({"type": "array", "minItems": 1, "items": {"$ref": "#/definitions/rule"}}),
     Kind.RETENTION: _always({"oneOf": [{"$ref": "#/definitions/duration"}, {"$ref": "#/definitions/retention"}]}),
     Kind.BODY: _always({"anyOf": [{"$ref": "#/definitions/node"}, {"$ref": "#/definitions/body"}]}),
+    Kind.LAST: _always({"anyOf": [{"$ref": "#/definitions/node"}, {"$ref": "#/definitions/last"}]}),
     Kind.TOLERATE: lambda field: {
         "anyOf": [{"type": "integer", **_bounds(field)}, {"$ref": "#/definitions/tolerated"}]
     },

@@ -8,11 +8,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from headway.coordinator.core.plan import Backoff, EdgeKind, NodeType, OnFailure, RetryPolicy
+from headway.coordinator.core.plan import (
+    FINALLY,
+    LOOP_NODES,
+    WORKER_NODES,
+    Backoff,
+    EdgeKind,
+    NodeType,
+    OnFailure,
+    RetryPolicy,
+)
 
 NAME_PATTERN = r"[a-z][a-z0-9_]*"
 MAX_NAME = 63
-RESERVED_NAMES = frozenset({"none", "true", "false", "null", "in"})
+RESERVED_NAMES = frozenset({"none", "true", "false", "null", "in", FINALLY})
 MAX_NODES = 2_000
 MAX_NESTING = 5
 MAX_CONCURRENCY = 10_000
@@ -21,6 +30,7 @@ ONLY_NODE = "step"
 MIN_LEASE_MS, MAX_LEASE_MS = 1_000, 3_600_000
 MAX_DURATION_MS = 3_650 * 86_400_000
 MIN_RETENTION_MS = 60_000
+OUTCOME_FIELDS = ("state", "class", "message", "nodes")
 RUN_FIELDS = ("id", "workflow", "namespace", "version", "epoch")
 NODE_FIELDS_IN_EXPRESSIONS = ("output", "state")
 LOOP_FIELDS_IN_EXPRESSIONS = ("output", "state", "counts")
@@ -60,6 +70,7 @@ class Kind(StrEnum):
     NEED = "all, any or a number"
     RETENTION = "duration or durations by state"
     BODY = "node, or nodes and edges"
+    LAST = "node, or nodes, edges and timeout"
     TOLERATE = "number, or count or percent"
 
 
@@ -153,6 +164,12 @@ WORKFLOW = (
     ),
     Field(name="nodes", kind=Kind.NODES, doc="The steps.", required=True),
     Field(name="edges", kind=Kind.EDGES, doc="What follows what.", default="none"),
+    Field(
+        name="finally",
+        kind=Kind.LAST,
+        doc="What runs when all else is over, however the run ended: one node, or a graph of its own.",
+        default="nothing",
+    ),
 )
 
 RETENTION = tuple(
@@ -317,6 +334,16 @@ BODY = (
     Field(name="edges", kind=Kind.EDGES, doc="What follows what.", default="none"),
 )
 
+LAST = (
+    *BODY,
+    _duration(
+        "timeout",
+        "How long it may take in all. Then what is under way in it is stopped, running handlers within 60 s, and it "
+        "fails with class `timeout`.",
+        default="for ever",
+    ),
+)
+
 TOLERATE = (
     Field(name="count", kind=Kind.INTEGER, doc="So many items may fail.", default="0"),
     Field(name="percent", kind=Kind.NUMBER, doc="So many of a hundred items may fail.", default="0", most=100),
@@ -364,6 +391,14 @@ def _worker(queue: str) -> tuple[Field, ...]:
             default="none",
         ),
     )
+
+
+_LOOP_TIMEOUT = _duration(
+    "timeout",
+    "How long it may take in all. Then what is under way in it is stopped, running handlers within 60 s, and it fails "
+    "with class `timeout`.",
+    default="for ever",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -436,7 +471,10 @@ NODES: Mapping[NodeType, NodeKind] = {
             "With `need: all`, a branch that was not chosen, that failed and is `optional`, or whose failure an edge\n"
             "handled is left out; any other failure keeps the join from running. With `any` or a number, failing\n"
             "branches do not matter, and do not make the run fail, as long as enough others can still arrive; when\n"
-            "too few are left, the join does not run and their failures count."
+            "too few are left, the join does not run and their failures count.\n\n"
+            "With `rest: cancel`, what leads to this join and nowhere else is stopped when it fires: what has not\n"
+            "started is cancelled, running handlers are told to stop and have 60 s. Whatever comes of them then does\n"
+            "not count; a handler that reports success all the same has succeeded."
         ),
         example="either: {type: join, need: any}",
         fields=(
@@ -449,6 +487,16 @@ NODES: Mapping[NodeType, NodeKind] = {
                 doc=(
                     "`all`: every branch that was chosen, once all are decided. `any`: the first that "
                     "arrives. A number: that many."
+                ),
+            ),
+            Field(
+                name="rest",
+                kind=Kind.WORD,
+                words=("cancel", "let_run"),
+                default="let_run",
+                doc=(
+                    "With `any` or a number: what becomes of the other branches when it fires. `let_run`: they run on. "
+                    "`cancel`: nodes whose every way on leads to this join are stopped."
                 ),
             ),
         ),
@@ -590,6 +638,7 @@ NODES: Mapping[NodeType, NodeKind] = {
                 least=1,
                 most=MAX_CONCURRENCY,
             ),
+            _LOOP_TIMEOUT,
             Field(
                 name="tolerate",
                 kind=Kind.TOLERATE,
@@ -637,6 +686,7 @@ NODES: Mapping[NodeType, NodeKind] = {
                 least=1,
                 most=MAX_ITERATIONS,
             ),
+            _LOOP_TIMEOUT,
             _duration("delay", "The pause between two iterations.", default="none"),
             Field(
                 name="output",
@@ -710,6 +760,4 @@ NODES: Mapping[NodeType, NodeKind] = {
     ),
 }
 
-CAN_FAIL_LATE = frozenset(
-    {NodeType.CALL, NodeType.HTTP, NodeType.PYTHON, NodeType.WAIT_FOR_EVENT, NodeType.SUBFLOW}
-)  # can time out
+CAN_FAIL_LATE = WORKER_NODES | LOOP_NODES | {NodeType.WAIT_FOR_EVENT, NodeType.SUBFLOW}  # can time out

@@ -46,6 +46,11 @@ _EXPRESSION = Ending(
 _TOO_LARGE = Ending(
     failure_class="exec_failed", type="PayloadTooLarge", when="what it yields has more than 1 MiB as JSON"
 )
+_LOOP_TIMEOUT = Ending(
+    failure_class="timeout",
+    type="total_timeout",
+    when="all of it takes longer than `timeout`; it fails when what was under way has stopped",
+)
 _OF_WORKERS = (
     Ending(
         failure_class="timeout",
@@ -147,7 +152,7 @@ workflow: the_first_of_two_offers
 nodes:
   one: {type: call, handler: offers.ask, input: one}
   other: {type: call, handler: offers.ask, input: other}
-  first: {type: join, need: any}
+  first: {type: join, need: any, rest: cancel}
   order: {type: call, handler: orders.place, input: "${nodes.first.output}"}
 edges:
   - [one, first]
@@ -213,6 +218,7 @@ edges:
     NodeType.MAP: Page(
         output="The list of the items' results in their order; null for those that failed.",
         endings=(
+            _LOOP_TIMEOUT,
             Ending(failure_class="exec_failed", type="ItemsFailed", when="more items fail than `tolerate` says"),
             Ending(failure_class="exec_failed", type="NotAList", when="`over` gives neither a list nor a map"),
         ),
@@ -231,7 +237,10 @@ edges:
     ),
     NodeType.REPEAT: Page(
         output="The last iteration's result; null when there was none.",
-        endings=(Ending(failure_class="exec_failed", type="IterationsExhausted", when="`max_iterations` did not do"),),
+        endings=(
+            _LOOP_TIMEOUT,
+            Ending(failure_class="exec_failed", type="IterationsExhausted", when="`max_iterations` did not do"),
+        ),
         more="An iteration that fails gives its class and type to the repeat.",
         example="""\
 workflow: poll_a_job

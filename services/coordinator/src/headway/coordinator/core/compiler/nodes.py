@@ -15,6 +15,7 @@ from headway.coordinator.core.compiler.template_parser import Located, Site, obj
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
 from headway.coordinator.core.instants import split_zone
 from headway.coordinator.core.plan import (
+    FINALLY,
     LOOP_NODES,
     Expression,
     Json,
@@ -272,6 +273,16 @@ def _read_switch(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDr
 
 
 def _read_join(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
+    draft = _read_need(reading, entries, draft)
+    if entries.word("rest") != "cancel":
+        return draft
+    if "need" not in entries or draft.node.need is None:
+        message = "rest goes with need: any or a number: with all, there is no rest"
+        reading.faults.add(entries.place_of("rest"), Code.CONTRADICTION, message, "add need, or remove rest")
+    return replace(draft, node=replace(draft.node, cancels_rest=True))
+
+
+def _read_need(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
     tree = entries.tree("need")
     if tree is None or (isinstance(tree, YamlScalar) and tree.value == "all"):
         return draft
@@ -391,7 +402,12 @@ def _read_loop(reading: Reading, entries: Entries, draft: NodeDraft, depth: int)
     nodes, edges, single = _read_body(reading, entries, depth)
     templates.take_sites()
     output, ends_when = entries.template("output"), None
-    node = replace(draft.node, output=output, optional=entries.boolean("optional") or False)
+    node = replace(
+        draft.node,
+        output=output,
+        optional=entries.boolean("optional") or False,
+        timeouts=TimeOuts(total_ms=entries.duration("timeout")),
+    )
     repeats: tuple[Site, ...] = ()
     if node.type is NodeType.MAP:
         result = templates.take_sites()
@@ -422,6 +438,37 @@ def _read_body(reading: Reading, entries: Entries, depth: int) -> tuple[dict[str
     inner = Entries(reading, tree, language.BODY, "a body")
     nodes = inner.map("nodes")
     return read_nodes(reading, nodes, depth + 1) if nodes is not None else {}, inner.list("edges"), False
+
+
+def read_finally(reading: Reading, outer: Entries) -> NodeDraft | None:
+    """Returns what runs at the end, as a repeat of one iteration; None: nothing does."""
+    tree = outer.map(FINALLY)
+    if tree is None:
+        return None
+    edges: YamlList | None = None
+    timeout_ms: int | None = None
+    single = "type" in tree.entries
+    if single:
+        nodes = {language.ONLY_NODE: _read_node(reading, language.ONLY_NODE, tree.place, tree, 1)}
+    else:
+        entries = Entries(reading, tree, language.LAST, FINALLY)
+        found = entries.map("nodes")
+        nodes = read_nodes(reading, found, 1) if found is not None else {}
+        edges, timeout_ms = entries.list("edges"), entries.duration("timeout")
+    for draft in with_bodies(nodes):
+        if draft.node.type is NodeType.FINISH:
+            message = f"finish cannot stand in {FINALLY}: by then it is known how the run ends"
+            reading.faults.add(draft.place, Code.NOT_IN_A_BODY, message, "leave it out; a failure of its nodes counts")
+    node = Node(
+        id=FINALLY,
+        type=NodeType.REPEAT,
+        optional=True,  # what its failure means is said when it is over
+        max_iterations=1,
+        ends_when=Expression(source="true", reads=(), place=tree.place),
+        timeouts=TimeOuts(total_ms=timeout_ms),
+    )
+    body_draft = BodyDraft(nodes=nodes, edges=edges, single=single, result=(), repeats=())
+    return NodeDraft(node=node, place=tree.place, body=body_draft, is_whole=bool(nodes))
 
 
 def _read_map(reading: Reading, entries: Entries, node: Node) -> Node:

@@ -93,6 +93,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "retry": lambda: table(language.RETRY),
     "retry rule": lambda: table(language.RETRY_RULE),
     "timeout": lambda: table(language.TIMEOUT),
+    "finally": lambda: table(language.LAST),
     "edge": lambda: table(language.EDGE),
     "case": lambda: table(language.CASE),
     "limits": _limits,

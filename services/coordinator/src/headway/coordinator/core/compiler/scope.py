@@ -12,7 +12,7 @@ from headway.coordinator.core.compiler.faults import Code, Faults, nearest
 from headway.coordinator.core.compiler.graph import Shape
 from headway.coordinator.core.compiler.nodes import BodyDraft, NodeDraft, with_bodies
 from headway.coordinator.core.compiler.template_parser import Mention, Site
-from headway.coordinator.core.plan import LOOP_NODES, Edge, EdgeKind, Node, NodeType, VariablePath
+from headway.coordinator.core.plan import FINALLY, LOOP_NODES, Edge, EdgeKind, Node, NodeType, VariablePath
 from headway.coordinator.core.templates import spell
 
 _ERROR_EDGES = (EdgeKind.FAILURE, EdgeKind.TIMEOUT, EdgeKind.ALWAYS)
@@ -55,7 +55,8 @@ class Around:
         """The maps and repeats around, innermost first."""
         around: Around | None = self
         while around is not None:
-            yield around.loop.node
+            if around.loop.node.id != FINALLY:
+                yield around.loop.node
             around = around.scope.around
 
 
@@ -106,6 +107,7 @@ class ScopeCheck:
             "vars": self._check_vars,
             "run": self._check_run,
             "error": self._check_error,
+            "outcome": self._check_outcome,
             "item": self._check_innermost,
             "index": self._check_innermost,
             "last": self._check_innermost,
@@ -158,6 +160,8 @@ class ScopeCheck:
         shape, certainty = self._shape, self._certainty
         if shape is None or certainty is None:
             return None
+        if name == FINALLY:
+            return Viewpoint(node=name, sees_itself=False, has_succeeded=lambda _: False, error="never", sees="all")
         kinds = [shape.edges[index].on for index in shape.incoming[name]]
         error = "never"
         if any(kind in _ERROR_EDGES for kind in kinds):
@@ -262,7 +266,7 @@ class ScopeCheck:
 
     def _is_visible(self, name: str, view: Viewpoint) -> bool:
         if view.sees != "before":
-            return view.sees == "all"
+            return view.sees == "all" and name != FINALLY
         is_before = self._shape is not None and self._shape.is_ancestor(name, view.node)
         return is_before or (view.sees_itself and name == view.node)
 
@@ -343,6 +347,19 @@ class ScopeCheck:
             case _:
                 message = "loops must be followed by the id of a map or repeat and what it gives"
                 self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, "write loops.name.index")
+
+    def _check_outcome(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
+        del view, guarded
+        around = self._around
+        while around is not None and around.loop.node.id != FINALLY:
+            around = around.scope.around
+        if around is None:
+            message = "outcome is there only in finally: elsewhere nothing is known yet of how the run ends"
+            self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, "read nodes.name.state")
+        elif len(mention.path) > 1 and mention.path[1] not in language.OUTCOME_FIELDS:
+            message = f"outcome has no {mention.path[1]}"
+            remedy = nearest(mention.path[1], language.OUTCOME_FIELDS)
+            self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, remedy)
 
     def _check_error(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
         if view is None:

@@ -26,7 +26,7 @@ from headway.coordinator.core.cel import (
 from headway.coordinator.core.compiler import language, shapes
 from headway.coordinator.core.compiler.faults import Code, Faults, nearest
 from headway.coordinator.core.compiler.yaml_tree import Source
-from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.machines import FINAL_RUN_STATES, TaskState
 from headway.coordinator.core.plan import (
     Array,
     Computed,
@@ -56,6 +56,14 @@ _RUN: Json = {
 }
 _ERROR: Json = {
     "properties": {"class": {"enum": [*FailureClass]}, "type": _TEXT, "message": _TEXT, "node": _TEXT},
+}
+_OUTCOME: Json = {
+    "properties": {
+        "state": {"enum": [*FINAL_RUN_STATES]},
+        "class": {"enum": [*FailureClass, "cancelled", None]},
+        "message": {"type": ["string", "null"]},
+        "nodes": {"type": "array", "items": _TEXT},
+    },
 }
 _STATE: Json = {"enum": [*TaskState, "not_reached"]}
 _HTTP: Json = {
@@ -195,6 +203,8 @@ class _Check:
                 return None if kinds is None else _Base({"type": [_TYPES[kind] for kind in kinds]}, 2, name)
             case ("run", name, *_) if name in language.RUN_FIELDS:
                 return _Base(_RUN, 1, "run")
+            case ("outcome", *_):
+                return _Base(_OUTCOME, 1, "outcome")
             case ("error", *_):
                 return _Base(_ERROR, 1, "error", is_free=True)
             case _:

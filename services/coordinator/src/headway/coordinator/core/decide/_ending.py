@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide._children import tell_parent
 from headway.coordinator.core.decide._contracts import breach
@@ -13,7 +15,8 @@ from headway.coordinator.core.effort import Effort
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.outcome import outcome, tally_of
 from headway.coordinator.core.paths import inside
-from headway.coordinator.core.plan import FailureClass, Json
+from headway.coordinator.core.plan import FINALLY, FailureClass, Json
+from headway.coordinator.core.rows import Conclusion
 
 if TYPE_CHECKING:
     from headway.coordinator.core.decide._walk import Walk
@@ -29,24 +32,22 @@ def settle(walk: Walk) -> None:
     """End the run when nothing in it can happen any more; unless it succeeded, only once all is undone."""
     if walk.run.state is not RunState.RUNNING:
         return
-    ended = _outcome(walk)
-    while ended is not None and ended is not RunState.SUCCEEDED and undo_next(walk):
-        ended = _outcome(walk)
-    if ended is None:
+    conclusion = walk.run.conclusion or _conclude(walk)
+    if conclusion is None:
         return
+    if walk.graph.has_finally:
+        if walk.run.conclusion is None:
+            _begin_finally(walk, conclusion)
+        if walk.run.open_tasks:
+            return
+        conclusion = _after_finally(walk, conclusion)
     run = walk.run
-    error = None if ended is RunState.SUCCEEDED else _run_error(walk, ended)
-    if ended is RunState.SUCCEEDED and not run.finish_path:
-        broken = breach(walk.graph.plan.output_schema, NULL, "the run's output", Effort())
-        if broken is not None:
-            ended = RunState.FAILED
-            error = {"failure_class": broken.failure_class, "message": broken.message, "paths": []}
     source = walk.row(run.finish_path) if run.finish_path else None
     has_output = source is not None and source.output_attempt is not None
     walk.emit(
         do.FinishRun(
-            state=ended,
-            error=error,
+            state=conclusion.state,
+            error=conclusion.error,
             output_path=source.path if source and has_output else None,
             output_attempt=source.output_attempt if source and has_output else None,
         )
@@ -54,10 +55,63 @@ def settle(walk: Walk) -> None:
     tell_parent(walk)
 
 
+def _conclude(walk: Walk) -> Conclusion | None:
+    """How the run ends; None: something in it may happen yet."""
+    ended = _outcome(walk)
+    while ended is not None and ended is not RunState.SUCCEEDED and undo_next(walk):
+        ended = _outcome(walk)
+    if ended is None:
+        return None
+    run = walk.run
+    error = None if ended is RunState.SUCCEEDED else _run_error(walk, ended)
+    if ended is RunState.SUCCEEDED and not run.finish_path:
+        broken = breach(walk.graph.plan.output_schema, NULL, "the run's output", Effort())
+        if broken is not None:
+            ended = RunState.FAILED
+            error = {"failure_class": broken.failure_class, "message": broken.message, "paths": []}
+    return Conclusion(state=ended, error=error)
+
+
+def _begin_finally(walk: Walk, conclusion: Conclusion) -> None:
+    """What stopped the run does not stop what runs at its end; it begins anew at each end."""
+    walk.cancel_run_timers()
+    walk.emit(do.ConcludeRun(state=conclusion.state, error=conclusion.error))
+    row = walk.draft.task(FINALLY) if walk.run.epoch > 1 else None
+    if row is not None:
+        walk.emit(do.RedoTask(path=FINALLY, generation=row.generation + 1))
+    walk.start(FINALLY, by_always=True)
+    walk.come_to_rest()
+
+
+def _after_finally(walk: Walk, conclusion: Conclusion) -> Conclusion:
+    """A run keeps its outcome, unless it succeeded and what ran at its end did not."""
+    row, state, error = walk.row(FINALLY), conclusion.state, conclusion.error
+    if row.state is TaskState.SUCCEEDED:
+        return conclusion
+    told = row.error or {}
+    message = f"{FINALLY}: {told.get('type')}: {told.get('message')}"
+    if row.state is TaskState.CANCELLED:
+        message = f"{FINALLY} was broken off by request"
+    if error is not None:
+        return Conclusion(state=state, error={**error, "message": f"{error['message']}; {message}"})
+    if row.state is TaskState.CANCELLED:
+        return Conclusion(
+            state=RunState.CANCELLED, error={"failure_class": "cancelled", "message": message, "paths": []}
+        )
+    paths: list[Json] = [FINALLY]
+    return Conclusion(
+        state=RunState.FAILED, error={"failure_class": row.failure_class, "message": message, "paths": paths}
+    )
+
+
 def _outcome(walk: Walk) -> RunState | None:
     run = walk.run
+    counts = tally_of(run)
+    if walk.graph.has_finally and run.epoch > 1:  # what ran at an end before says nothing of this one
+        row = walk.draft.task(FINALLY)
+        counts = replace(counts, succeeded=counts.succeeded - (row is not None and row.state is TaskState.SUCCEEDED))
     return outcome(
-        tally_of(run),
+        counts,
         finish=RunState(walk.graph.node(run.finish_path).outcome) if run.finish_path else None,
         cancelled=run.cancelling,
         deadline_passed=run.expired,

@@ -7,6 +7,7 @@ from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide import _children, _loops, _nodes, _signals, pausing, redo, skipping
 from headway.coordinator.core.decide._contracts import breach
 from headway.coordinator.core.decide._walk import Walk
+from headway.coordinator.core.decide._weighing import timed_out
 from headway.coordinator.core.events import (
     ChildFinished,
     Failure,
@@ -27,9 +28,9 @@ from headway.coordinator.core.events import (
 )
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.paths import scope_of
-from headway.coordinator.core.plan import FailureClass
+from headway.coordinator.core.plan import FINALLY, FailureClass
 from headway.coordinator.core.refusals import RunClosed, RunNotFinished
-from headway.coordinator.core.rows import RUN_INPUT, UNCOMPENSATED, UNSTARTED
+from headway.coordinator.core.rows import ALL_STOPS, BROKEN_OFF, RUN_INPUT, UNCOMPENSATED, UNSTARTED
 
 
 def reduce(walk: Walk, event: RunEvent) -> None:
@@ -140,8 +141,9 @@ def _node_completed(walk: Walk, event: NodeCompleted) -> None:
 
 def _node_cancelled(walk: Walk, event: NodeCancelled) -> None:
     walk.claim(event.path)
-    if walk.run.is_stopping:
-        walk.cancel(event.path, walk.run.stop_cause, reported=True)
+    cause = walk.run.stop_cause if walk.run.is_stopping else walk.row(event.path).cause
+    if cause is not None:
+        walk.cancel(event.path, cause, reported=True)
         return
     failure = Failure(
         failure_class=FailureClass.EXEC_FAILED,
@@ -154,7 +156,8 @@ def _node_cancelled(walk: Walk, event: NodeCancelled) -> None:
 def _lease_released(walk: Walk, event: LeaseReleased) -> None:
     walk.claim(event.path)
     if walk.is_over_for(event.path):
-        walk.cancel(event.path, walk.halt(scope_of(event.path)).cause, reported=True)
+        cause = walk.row(event.path).cause or walk.halt(scope_of(event.path)).cause
+        walk.cancel(event.path, cause, reported=True)
     else:
         _again(walk, event.path, "released")
 
@@ -170,7 +173,7 @@ def _lease_expired(walk: Walk, event: LeaseExpired) -> None:
     row = walk.claim(event.path)
     node = walk.graph.node(event.path)
     if row.attempt_expires_at is not None and row.attempt_expires_at <= walk.at:
-        walk.fail(event.path, "fail", _timed_out("attempt", f"after {node.timeouts.attempt_ms} ms"), retryable=True)
+        walk.fail(event.path, "fail", timed_out("attempt", f"after {node.timeouts.attempt_ms} ms"), retryable=True)
     elif walk.is_over_for(event.path):
         walk.cancel(event.path, "unknown")
     elif row.losses + 1 > node.retry.max_losses:
@@ -181,15 +184,6 @@ def _lease_expired(walk: Walk, event: LeaseExpired) -> None:
         _again(walk, event.path, "lost")
 
 
-def _timed_out(which: str, message: str) -> Failure:
-    return Failure(
-        failure_class=FailureClass.TIMEOUT,
-        type=f"{which}_timeout",
-        message=f"{which} time-out: {message}",
-        details={"timeout": which},
-    )
-
-
 def _timer_fired(walk: Walk, event: TimerFired) -> None:
     walk.emit(do.CancelTimer(path=event.path, kind=event.kind, attempt=event.attempt))
     match event.kind:
@@ -197,13 +191,13 @@ def _timer_fired(walk: Walk, event: TimerFired) -> None:
             walk.complete(event.path, "wait_succeeded", None)
         case "event_timeout":
             message = f"no signal {_signals.name_of(walk, event.path)} came that fits"
-            walk.fail(event.path, "wait_failed", _timed_out("event", message), retryable=False)
+            walk.fail(event.path, "wait_failed", timed_out("event", message), retryable=False)
         case "retry":
             _nodes.try_again(walk, event.path)
         case "queue_timeout":
             queue = walk.row(event.path).queue
             walk.fail(
-                event.path, "expire_ready", _timed_out("queue", f"no worker took it from {queue}"), retryable=False
+                event.path, "expire_ready", timed_out("queue", f"no worker took it from {queue}"), retryable=False
             )
         case "total_timeout":
             _total_timeout(walk, event.path)
@@ -215,7 +209,7 @@ def _timer_fired(walk: Walk, event: TimerFired) -> None:
             if not stops_already:
                 walk.stop_run()
         case "cancel_grace":
-            _loops.close_running(walk, "")
+            _loops.close(walk, event.path)
         case "go_on":
             _loops.go_on(walk, event.path)
         case _:
@@ -232,6 +226,9 @@ _EXPIRE = {
 
 def _total_timeout(walk: Walk, path: str) -> None:
     row = walk.row(path)
+    if walk.graph.node(path).body is not None:
+        _loops.time_out(walk, path)
+        return
     if row.state is TaskState.RUNNING:
         walk.claim(path)
     elif row.state is TaskState.RETRYING:
@@ -239,7 +236,7 @@ def _total_timeout(walk: Walk, path: str) -> None:
     elif row.state is TaskState.WAITING:
         _children.leave(walk, path)
     total_ms = walk.graph.node(path).timeouts.total_ms
-    walk.fail(path, _EXPIRE[row.state], _timed_out("total", f"after {total_ms} ms"), retryable=False)
+    walk.fail(path, _EXPIRE[row.state], timed_out("total", f"after {total_ms} ms"), retryable=False)
 
 
 def _silent(walk: Walk, event: TimerFired) -> None:
@@ -251,7 +248,7 @@ def _silent(walk: Walk, event: TimerFired) -> None:
         if event.kind == "heartbeat_timeout"
         else ("stall", "no progress", timeouts.stall_ms)
     )
-    walk.fail(event.path, "fail", _timed_out(which, f"{what} for {limit_ms} ms"), retryable=True)
+    walk.fail(event.path, "fail", timed_out(which, f"{what} for {limit_ms} ms"), retryable=True)
 
 
 def _signal_received(walk: Walk, event: SignalReceived) -> None:
@@ -263,6 +260,10 @@ def _signal_received(walk: Walk, event: SignalReceived) -> None:
 def _run_cancelled(walk: Walk, event: RunCancelled) -> None:
     if walk.run.is_final:
         raise RunClosed(run_id=walk.draft.state.run_id, state=walk.run.state)
+    if walk.run.conclusion is not None:
+        if not event.compensate and walk.loop(FINALLY).stop not in ALL_STOPS:
+            _loops.stop(walk, FINALLY, BROKEN_OFF, timedelta(milliseconds=event.grace_ms))
+        return
     is_new = not walk.run.cancelling and not walk.run.is_compensating
     if not event.compensate and walk.run.ending != UNCOMPENSATED:
         is_new = is_new or walk.run.is_compensating

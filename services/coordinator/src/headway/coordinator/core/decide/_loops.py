@@ -17,7 +17,7 @@ from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide import redo
 from headway.coordinator.core.decide._ending import unhandled
 from headway.coordinator.core.decide._scope import Scope
-from headway.coordinator.core.decide._weighing import expression_failure
+from headway.coordinator.core.decide._weighing import expression_failure, timed_out
 from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.effort import TooMuchToDecide
 from headway.coordinator.core.events import Failure
@@ -25,6 +25,7 @@ from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.outcome import outcome, tally_of
 from headway.coordinator.core.paths import CHUNK, chunk_key, inside, loop_of, scope_at, scope_of
 from headway.coordinator.core.plan import LOOP_NODES, Expression, FailureClass, Json, Node, NodeType, Place, Reference
+from headway.coordinator.core.rows import ALL_STOPS, STOPPED
 from headway.coordinator.core.state import PAGE
 from headway.coordinator.core.templates import evaluate_condition, render, whole_reference
 
@@ -57,8 +58,14 @@ def begin(walk: Walk, path: str, *, keep_input: bool) -> None:
         walk.emit(do.OpenLoop(path=path, attempt=attempt, total=node.max_iterations, source=None))
     elif not _open_map(walk, path, node, attempt):
         return
-    walk.emit(do.AwaitTask(path=path, due_at=None))
+    _await(walk, path, node)
     go_on(walk, path)
+
+
+def _await(walk: Walk, path: str, node: Node) -> None:
+    walk.emit(do.AwaitTask(path=path, due_at=None))
+    if node.timeouts.total_ms is not None:
+        walk.set_deadline(path, "total_timeout", 0, node.timeouts.total_ms)
 
 
 def _goes_on(walk: Walk, path: str, node: Node, loop: LoopRow) -> bool:
@@ -72,7 +79,7 @@ def _goes_on(walk: Walk, path: str, node: Node, loop: LoopRow) -> bool:
     started = min(chosen) + 1 if chosen and is_repeat else loop.started
     redo_from = None if chosen and is_repeat else 0  # a chosen iteration is the latest one then
     walk.emit(do.ReopenLoop(path=path, started=started, redo_from=redo_from, redo_failed=not chosen))
-    walk.emit(do.AwaitTask(path=path, due_at=None))
+    _await(walk, path, node)
     for index, names in sorted(chosen.items()):
         if index < started:
             redo.redo_scope(walk, scope_at(path, index), names)
@@ -273,7 +280,7 @@ def _complete_repeat(walk: Walk, path: str) -> None:
 # --- an item or iteration ends
 
 
-def close(walk: Walk, row: ScopeRow) -> None:
+def end(walk: Walk, row: ScopeRow) -> None:
     """End an item or iteration in which nothing is open; its map or repeat goes on."""
     state = outcome(
         tally_of(row), finish=None, cancelled=row.stopped and not row.unhandled_tasks, deadline_passed=False
@@ -375,10 +382,32 @@ def _is_beyond(node: Node, loop: LoopRow) -> bool:
 # --- stop, and end
 
 
-def stop(walk: Walk, path: str, cause: str) -> None:
-    """Nothing more of a map or repeat begins; what has not started in its open items is cancelled."""
+def stop(walk: Walk, path: str, cause: str, grace: timedelta | None = None) -> None:
+    """Nothing more of a map or repeat begins; what has not started in its open items is cancelled.
+
+    For some causes all stops: holders in them are told too.
+    """
     walk.emit(do.StopLoop(path=path, cause=cause, closing=False))
+    if cause in ALL_STOPS and cause != STOPPED:
+        walk.set_grace(path, *() if grace is None else (grace,))
     go_on(walk, path)
+
+
+def time_out(walk: Walk, path: str) -> None:
+    """Its time is over: all that is under way in it stops, and then it fails."""
+    if walk.loop(path).stop not in ALL_STOPS:
+        stop(walk, path, "timeout")
+
+
+def close(walk: Walk, path: str) -> None:
+    """The grace of the run, or of one of its tasks, is over."""
+    if not path:
+        close_running(walk, "")
+    elif walk.graph.node(path).body is None:
+        walk.claim(path)
+        walk.cancel(path, "unknown")
+    else:
+        _close_items(walk, path, walk.loop(path).stop or STOPPED)
 
 
 def close_running(walk: Walk, scope: str) -> None:
@@ -388,10 +417,14 @@ def close_running(walk: Walk, scope: str) -> None:
             walk.claim(row.path)
             walk.cancel(row.path, "unknown")
         elif row.state is TaskState.WAITING and walk.graph.node(row.path).type in LOOP_NODES:
-            walk.emit(do.StopLoop(path=row.path, cause=walk.run.stop_cause, closing=True))
-            go_on(walk, row.path)
+            _close_items(walk, row.path, walk.halt(scope).cause)
         elif row.state is not TaskState.PENDING:  # its item was not told of the stop yet
-            walk.stop_task(row, walk.run.stop_cause)
+            walk.stop_task(row, walk.halt(scope).cause)
+
+
+def _close_items(walk: Walk, path: str, cause: str) -> None:
+    walk.emit(do.StopLoop(path=path, cause=cause, closing=True))
+    go_on(walk, path)
 
 
 def _tell_open_items(walk: Walk, path: str) -> None:
@@ -421,7 +454,10 @@ def _end_if_over(walk: Walk, path: str) -> None:
     if row.state is not TaskState.WAITING or loop.open:
         return
     node = walk.graph.node(path)
-    if node.type is NodeType.MAP:
+    if loop.stop == "timeout":
+        failure = timed_out("total", f"after {node.timeouts.total_ms} ms")
+        walk.fail(path, "wait_failed", failure, retryable=False)
+    elif node.type is NodeType.MAP:
         if loop.stop is None and (loop.started < loop.total or loop.redo_from is not None):
             return
         if _is_beyond(node, loop):

@@ -73,8 +73,8 @@ class Scope:
             return descend(dict(self._walk.run.vars), path, 1)
         if root == "run":
             return descend(self._run(), path, 1)
-        if root == "error":
-            return descend(self._error_value(path), path, 1)
+        if root in ("error", "outcome"):
+            return descend(self._error_value(path) if root == "error" else self._outcome(path), path, 1)
         if root == "payload" and self._payload is not None:
             return self._inside(self._payload, self._payload, path, 1)
         if root in ("item", "index", "last"):
@@ -228,6 +228,19 @@ class Scope:
             "version": run.version,
             "namespace": run.namespace,
             "epoch": run.epoch,
+        }
+
+    def _outcome(self, path: VariablePath) -> dict[str, Json]:
+        conclusion = self._walk.run.conclusion
+        if conclusion is None:
+            raise UnknownValue(path)
+        error = conclusion.error or {}
+        failure_class = error.get("failure_class")
+        return {
+            "state": str(conclusion.state),
+            "class": None if failure_class is None else str(failure_class),
+            "message": error.get("message"),
+            "nodes": error.get("paths", []),
         }
 
     def _error_value(self, path: VariablePath) -> Json:

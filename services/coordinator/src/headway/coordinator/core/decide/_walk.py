@@ -34,6 +34,7 @@ from headway.coordinator.core.graph import Graph, Spot
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.paths import inside, scope_of
 from headway.coordinator.core.plan import (
+    FINALLY,
     LOOP_NODES,
     RETRYABLE_NODES,
     Edge,
@@ -42,7 +43,7 @@ from headway.coordinator.core.plan import (
     OnFailure,
 )
 from headway.coordinator.core.projector import Projector
-from headway.coordinator.core.rows import LoopRow, RunRow, ScopeRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import ALL_STOPS, BEATEN, STOPPED, LoopRow, RunRow, ScopeRow, TaskRow, TokenRow
 from headway.coordinator.core.state import PAGE, Draft, State
 
 GRACE = timedelta(seconds=60)  # for holders to stop when nobody said otherwise: twice what a default lease renews in
@@ -128,6 +129,13 @@ class Walk:
 
     def finish(self) -> None:
         """Let all tokens arrive; end the scopes, and the run, in which nothing can happen any more."""
+        self.come_to_rest()
+        if self.run.epoch > 1 and (self.run.is_stopping or self.run.failing):
+            self._close_unreached(self.graph, "")
+        settle(self)
+
+    def come_to_rest(self) -> None:
+        """Let all tokens arrive, and end the scopes in which nothing can happen any more."""
         self._let_arrive()
         touched = self.projector.touched
         while touched:
@@ -135,9 +143,6 @@ class Walk:
             del touched[scope]
             self._end_scope(scope)
             self._let_arrive()
-        if self.run.epoch > 1 and (self.run.is_stopping or self.run.failing):
-            self._close_unreached(self.graph, "")
-        settle(self)
 
     def _let_arrive(self) -> None:
         while self._queue:
@@ -149,7 +154,7 @@ class Walk:
         if self.run.epoch > 1 and self.halt(path).failing:
             self._close_unreached(self.graph.body(path), path)
         if not self.scope(path).open_tasks:
-            _loops.close(self, self.scope(path))
+            _loops.end(self, self.scope(path))
 
     def touch(self, scope: str) -> None:
         """Something happened in a scope after which it may be over."""
@@ -173,7 +178,10 @@ class Walk:
         self.emit(
             do.SetToken(path=path, slot=slot, token=token.kind, always=always and token is not DEAD, names=token.names)
         )
-        if graph.is_count_join(name):
+        if name in graph.raced and self.is_beaten(path):
+            if _has_all(graph.at(scope, name), self._tokens(path)) and not self._is_decided(path):
+                self._pass_on(path, DEAD)
+        elif graph.is_count_join(name):
             self._count_token(graph.at(scope, name), token)
         elif token.fault is not None:
             self.start(path, by_always=always, fault=token.fault)
@@ -189,6 +197,7 @@ class Walk:
             starts = bool(row.live) and not row.failed and _has_all(spot, row)
         if starts:
             self.start(path, by_always=bool(row.always & row.live), keep_input=keep_input)
+            self._stop_rest_of(spot)
         elif _has_all(spot, row):
             self._pass_on(path, Token("failed", names_of(row)) if row.failed else DEAD)
 
@@ -231,6 +240,42 @@ class Walk:
             self.start(path, by_always=bool(row.always & row.live), fault=token.fault)
         elif token.kind == "live" and row.live.bit_count() == need:
             self.start(path, by_always=bool(row.always & row.live))
+            self._stop_rest_of(spot)
+
+    def _stop_rest_of(self, spot: Spot) -> None:
+        """A join that fired stops what leads to it and nowhere else, if it says so; no failure in that counts."""
+        names = spot.graph.rest.get(spot.name)
+        if names is None or self.row(spot.beside(spot.name)).state is not TaskState.SUCCEEDED:
+            return
+        paths = [spot.beside(name) for name in names]
+        self.draft.require_tasks(paths)
+        for path in paths:
+            row = self.draft.task(path)
+            if row is None or row.state is TaskState.PENDING:
+                continue  # pending: a retry left it so, and it is passed over when its tokens come
+            if row.state is TaskState.RUNNING:
+                if row.cause is None:
+                    self.tell_to_stop(path, BEATEN)
+                    self.set_grace(path)
+            elif row.is_open:
+                self.stop_task(row, BEATEN)
+            elif row.disposition == "unhandled" and not self.halt(spot.scope).failing:
+                self.emit(do.ExcuseFailure(path=path))
+
+    def is_beaten(self, path: str) -> bool:
+        """True when a join that stops the others, to which every way on leads, has fired."""
+        spot = self.graph.spot(path)
+        rows = (self.draft.task(spot.beside(join)) for join in spot.graph.raced.get(spot.name, ()))
+        return any(row is not None and row.state is TaskState.SUCCEEDED for row in rows)
+
+    def tell_to_stop(self, path: str, cause: str) -> None:
+        """Let the holder of a lease know that it is to stop."""
+        self.emit(do.StopTask(path=path, cause=cause))
+
+    def set_grace(self, path: str, grace: timedelta = GRACE) -> None:
+        """Close what is told to stop, if it has not ended by then."""
+        attempt = self.row(path).attempt
+        self.emit(do.ScheduleTimer(path=path, kind="cancel_grace", attempt=attempt, due_at=self.at + grace))
 
     def _count_failures(self, scope: str, names: Names) -> None:
         """A join that can no longer fire: the failures it would have excused count."""
@@ -271,10 +316,13 @@ class Walk:
         if self.run.epoch == 1 and not spot.gathers:
             self.draft.assume_absent(path)  # its only token comes once
         row = self.draft.task(path)
+        if row is not None and row.state is not TaskState.PENDING:
+            return  # it was started, or stopped, before this token came
+        if spot.name in spot.graph.raced and self.is_beaten(path):
+            self._pass_on(path, DEAD)
+            return
         if row is None:
             _nodes.create(self, path)
-        elif row.state is not TaskState.PENDING:
-            return  # it was started, or stopped, before this token came
         if fault is not None:
             self.fail(path, "decide_failed", fault, retryable=False)
             return
@@ -357,6 +405,8 @@ class Walk:
             return
         handler, tokens = weigh_failure(self, spot, failure)
         disposition = _disposition(spot, handler)
+        if disposition == "unhandled" and spot.name in spot.graph.raced and self.is_beaten(path):
+            disposition = "tolerated"
         self.emit(
             do.FailTask(
                 path=path, via=via, failure=failure, disposition=disposition, handled_by=handler, reported=reported
@@ -380,6 +430,10 @@ class Walk:
         """Delete what could still fire for a task; `only_attempt`: for the attempt that is left behind."""
         spot, attempt = self.graph.spot(path), self.row(path).attempt
         node = spot.node
+        if spot.name in spot.graph.raced or (
+            node.body is not None and (node.timeouts.total_ms is not None or path == FINALLY)
+        ):
+            self.emit(do.CancelTimer(path=path, kind="cancel_grace", attempt=attempt))
         for kind, _ in spot.attempt_timers:
             self.emit(do.CancelTimer(path=path, kind=kind, attempt=attempt))
         if node.type in RETRYABLE_NODES:
@@ -387,6 +441,8 @@ class Walk:
                 self.emit(do.CancelTimer(path=path, kind="total_timeout", attempt=0))
         elif node.type in LOOP_NODES:
             self.emit(do.CancelTimer(path=path, kind="go_on", attempt=attempt))
+            if node.timeouts.total_ms is not None:
+                self.emit(do.CancelTimer(path=path, kind="total_timeout", attempt=0))
         elif node.type is NodeType.WAIT_FOR_EVENT and node.timeouts.total_ms is not None:
             self.emit(do.CancelTimer(path=path, kind="event_timeout", attempt=attempt))
 
@@ -429,18 +485,23 @@ class Walk:
             return Halt(stopping=True, failing=True, cause=run.stop_cause)
         if not scope and not run.failing:
             return _FREE
+        found: Halt | None = None
         while scope:
             row = self.scope(scope)
-            stop = "failure" if row.failing else self.loop(row.loop).stop
-            if stop is not None or self.is_cleanup(row.loop):  # a failure around does not keep it from cleaning up
-                return Halt(stopping=False, failing=stop is not None, cause=stop or "")
+            stop = self.loop(row.loop).stop
+            if stop in ALL_STOPS:
+                return Halt(stopping=True, failing=True, cause=STOPPED)
+            stop = "failure" if row.failing else stop
+            if found is None and (stop is not None or self.is_cleanup(row.loop)):
+                # a failure around does not keep it from cleaning up
+                found = Halt(stopping=False, failing=stop is not None, cause=stop or "")
             scope = scope_of(row.loop)
-        return Halt(stopping=False, failing=run.failing, cause="failure")
+        return found or Halt(stopping=False, failing=run.failing, cause="failure")
 
     def is_over_for(self, path: str) -> bool:
         """True when an attempt that is left behind has no successor: all stops, or fails and this is no cleanup."""
         halt = self.halt(scope_of(path))
-        return halt.stopping or (halt.failing and not self.is_cleanup(path))
+        return halt.stopping or (halt.failing and not self.is_cleanup(path)) or self.is_beaten(path)
 
     def _fail_around(self, scope: str) -> None:
         """A failure counts, in the run itself or in a scope."""
@@ -463,12 +524,15 @@ class Walk:
     def stop_rest(self, scope: str) -> None:
         """Cancel what has not started in the run itself, or in a scope, cleaning up aside unless all stops."""
         halt, graph = self.halt(scope), self.graph.body(scope)
+        tells = halt.stopping and not self.run.is_stopping  # else all holders in the run are told
         rows = self.open_tasks(graph, scope)
         if graph.subflows:
             self.draft.require_children(
                 row.path for row in rows if row.state is TaskState.WAITING and self.graph.is_subflow(row.path)
             )
         for row in rows:
+            if tells and row.state is TaskState.RUNNING and row.cause is None:
+                self.tell_to_stop(row.path, halt.cause)
             if row.state in (TaskState.RUNNING, TaskState.PENDING):
                 continue  # pending: a retry left it so, and its tokens decide when they come
             if halt.stopping or not self.is_cleanup(row.path):
@@ -497,8 +561,11 @@ class Walk:
         return sorted(rows, key=lambda row: row.path)
 
     def is_cleanup(self, path: str) -> bool:
-        """True for a task that is to run in a run that fails, too: an always edge started it, or it undoes another."""
-        if path in self.graph.undoes:
+        """True for a task that is to run in a run that fails, too.
+
+        An always edge started it, or it undoes another, or it is what runs at the end.
+        """
+        if path in self.graph.undoes or path == FINALLY:
             return True
         spot = self.graph.spot(path)
         if not any(edge.on is EdgeKind.ALWAYS for edge in spot.incoming):
@@ -538,6 +605,10 @@ class Walk:
         """End a task without an outcome of its own."""
         self.emit(do.CancelTask(path=path, cause=cause, reported=reported))
         self.cancel_timers(path)
+        spot = self.graph.spot(path)
+        if spot.name in spot.graph.raced and self.is_beaten(path):
+            for edge in spot.outgoing:
+                self._send(spot, edge, DEAD)
 
 
 def _has_all(spot: Spot, row: TokenRow) -> bool:

@@ -79,6 +79,16 @@ def expression_failure(error: ExpressionError | TooMuchToDecide, edge: Edge | No
     return Failure(failure_class=FailureClass.EXEC_FAILED, type=error_type, message=str(error), details=details)
 
 
+def timed_out(which: str, message: str) -> Failure:
+    """The failure of a node whose time is over."""
+    return Failure(
+        failure_class=FailureClass.TIMEOUT,
+        type=f"{which}_timeout",
+        message=f"{which} time-out: {message}",
+        details={"timeout": which},
+    )
+
+
 def failure_of(row: TaskRow) -> Failure:
     """How a failed task failed, from its row."""
     error = row.error or {}

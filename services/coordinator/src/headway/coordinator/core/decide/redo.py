@@ -17,10 +17,10 @@ from headway.coordinator.core.decide._undoing import undone
 from headway.coordinator.core.decide._weighing import within_reach
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState, TaskState
-from headway.coordinator.core.paths import inside, loop_of, scopes_around
-from headway.coordinator.core.plan import NodeType
-from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, NodeUndoes, NothingToRetry
-from headway.coordinator.core.rows import TaskRow, TokenRow
+from headway.coordinator.core.paths import inside, is_within, loop_of, scopes_around
+from headway.coordinator.core.plan import FINALLY, NodeType
+from headway.coordinator.core.refusals import InvalidArgument, NodeNotFound, NodeNotReached, NodeUndoes, NothingToRetry
+from headway.coordinator.core.rows import BEATEN, TaskRow, TokenRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,8 +79,9 @@ class Part:
         return self.draft.token(inside(self.scope, name))
 
     def tasks(self) -> dict[str, TaskRow]:
-        """Those that there are, in the plan's order."""
-        return {name: row for name in self.graph.plan.nodes if (row := self.task(name)) is not None}
+        """Those that there are, in the plan's order; what runs at the end is none of a retry's business."""
+        names = (name for name in self.graph.plan.nodes if name != FINALLY)
+        return {name: row for name in names if (row := self.task(name)) is not None}
 
 
 def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
@@ -94,7 +95,8 @@ def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
     part = Part(draft, graph, "")
     gone = undone(draft, graph)
     picked = {*gone, *_pick(part, tuple(by_scope.get("", ())))}
-    if not picked:
+    last = part.task(FINALLY) if graph.has_finally else None
+    if not picked and (last is None or last.state is TaskState.SUCCEEDED):
         raise NothingToRetry(run_id=draft.state.run_id)
     return _plan(part, picked, gone)
 
@@ -105,6 +107,8 @@ def _by_scope(draft: Draft, graph: Graph, chosen: Iterable[str]) -> dict[str, di
     for path in chosen:
         if not graph.has(path):
             raise NodeNotFound(node=path, workflow=graph.plan.workflow, version=str(draft.run.version))
+        if graph.has_finally and is_within(path, FINALLY):
+            raise InvalidArgument(field="node", problem=f"{FINALLY} runs again by itself when the retried run ends")
         if path in graph.undoes:
             raise NodeUndoes(node=path, undone=graph.undoes[path])
         spot = graph.spot(path)
@@ -114,6 +118,9 @@ def _by_scope(draft: Draft, graph: Graph, chosen: Iterable[str]) -> dict[str, di
         by_scope.setdefault(spot.scope, {})[spot.name] = None
         for scope in scopes_around(spot.scope):
             loop = graph.spot(loop_of(scope)[0])
+            around = draft.task(loop_of(scope)[0])
+            if around is None or was_passed_over(around):  # what is in it is left from before another retry
+                raise NodeNotReached(node=path)
             by_scope.setdefault(loop.scope, {})[loop.name] = None
     return by_scope
 
@@ -295,7 +302,7 @@ def _excuse(walk: Walk, part: Part, plan: RedoPlan, named: Mapping[str, set[str]
 
 def was_passed_over(row: TaskRow) -> bool:
     """Its tokens did not let it run."""
-    return row.state is TaskState.CANCELLED and row.cause in ("not_chosen", "blocked")
+    return row.state is TaskState.CANCELLED and row.cause in ("not_chosen", "blocked", BEATEN)
 
 
 def _was_stopped(row: TaskRow) -> bool:

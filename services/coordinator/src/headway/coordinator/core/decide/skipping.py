@@ -11,8 +11,8 @@ from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import NodeSkipped
 from headway.coordinator.core.graph import Spot
 from headway.coordinator.core.machines import REOPENINGS, SKIP_TRANSITION, TaskState
-from headway.coordinator.core.paths import scope_of
-from headway.coordinator.core.plan import Json, NodeType
+from headway.coordinator.core.paths import is_within, scope_of
+from headway.coordinator.core.plan import FINALLY, Json, NodeType
 from headway.coordinator.core.refusals import (
     InvalidArgument,
     NodeNotFound,
@@ -61,6 +61,9 @@ def _reopen(walk: Walk, event: NodeSkipped, chosen: int | None, row: TaskRow) ->
     path = event.path
     if row.state is TaskState.SUCCEEDED:
         raise _not_skippable(row)
+    if is_within(path, FINALLY):
+        remedy = "it runs again by itself at the run's next end; retry the run"
+        raise NodeNotSkippable(node=path, state=row.state, remedy=remedy)
     if scope_of(path):
         remedy = "it is in a map or repeat; retry it, pause the run, and skip it then"
         raise NodeNotSkippable(node=path, state=row.state, remedy=remedy)

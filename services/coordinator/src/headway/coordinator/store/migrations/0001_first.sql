@@ -49,7 +49,7 @@ CREATE TABLE runs (
     output_attempt  bigint,
     output_path     text,                           -- where the output is: outputs (path, attempt)
     finish_path     text,                           -- the finish node that ran
-    ending          text,                           -- unless it succeeds: 'compensating', or not to be: 'uncompensated'
+    ending          text,                           -- 'compensating', or not to be: 'uncompensated'; 'concluded': finally runs, or ran
     error           bytea,                          -- JSON {failure_class, message, paths}; set when failed or cancelled
     vars            bytea       NOT NULL,           -- JSON object, written by `set` nodes
     paused_at       timestamptz,                    -- nothing is dispatched until it is resumed
@@ -57,7 +57,7 @@ CREATE TABLE runs (
     parent          bytea,                          -- JSON {run_id, path, attempt, depth, detached}: whose child it is
     CONSTRAINT runs_pkey PRIMARY KEY (bucket, run_id),
     CONSTRAINT runs_state CHECK (state IN ('pending', 'running', 'succeeded', 'failed', 'cancelled')),
-    CONSTRAINT runs_ending CHECK (ending IN ('compensating', 'uncompensated')),
+    CONSTRAINT runs_ending CHECK (ending IN ('compensating', 'uncompensated', 'concluded')),
     CONSTRAINT runs_final_has_end CHECK ((state IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)),
     CONSTRAINT runs_error_when_not_succeeded CHECK ((state IN ('failed', 'cancelled')) = (error IS NOT NULL)),
     CONSTRAINT runs_paused_is_running CHECK (paused_at IS NULL OR state = 'running'),
@@ -139,7 +139,7 @@ CREATE TABLE tasks (
     failure_class       text,
     error               bytea,                      -- JSON {type, message, trace, details}; kept while retrying
     disposition         text,                       -- of a failure: handled | tolerated | optional | unhandled
-    cause               text,                       -- why it was stopped; or 'skipped': its output was given by hand
+    cause               text,                       -- why it was stopped, or is to stop; or 'skipped': its output was given by hand
     CONSTRAINT tasks_pkey PRIMARY KEY (bucket, run_id, path),
     CONSTRAINT tasks_state CHECK (state IN
         ('pending', 'ready', 'running', 'waiting', 'retrying', 'succeeded', 'failed', 'cancelled')),
@@ -150,7 +150,8 @@ CREATE TABLE tasks (
     CONSTRAINT tasks_failure_class CHECK (failure_class IN ('timeout', 'exec_failed', 'verdict_fail')),
     CONSTRAINT tasks_failed_has_disposition CHECK ((state = 'failed') = (disposition IS NOT NULL)),
     CONSTRAINT tasks_cancelled_has_cause CHECK (
-        (state = 'cancelled') = (cause IS NOT NULL) OR (state = 'succeeded' AND cause = 'skipped')),
+        (state = 'cancelled') = (cause IS NOT NULL) OR (state = 'succeeded' AND cause = 'skipped')
+        OR state = 'running'),
     CONSTRAINT tasks_final_has_end CHECK ((state IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)),
     CONSTRAINT tasks_attempt_positive CHECK (attempt > 0 AND generation > 0 AND tries >= 0 AND losses >= 0)
 ) WITH (fillfactor = 50);

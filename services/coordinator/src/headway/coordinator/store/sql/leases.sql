@@ -31,7 +31,7 @@ WITH found AS (
         SELECT namespace, workflow, trace, seq, created_at
         FROM runs
         WHERE bucket = $1 AND run_id = t.run_id AND finished_at IS NULL AND paused_at IS NULL
-          AND (NOT cancelling AND NOT expired AND finish_path IS NULL OR ending = 'compensating')
+          AND (NOT cancelling AND NOT expired AND finish_path IS NULL OR ending <> 'uncompensated')
         LIMIT 1
     ) AS r
     LEFT JOIN LATERAL (
@@ -111,8 +111,8 @@ WITH held AS (
            t.reported,
            GREATEST(LEAST(now() + t.lease_ms * interval '1 millisecond', t.attempt_expires_at), t.lease_expires_at)
                AS expires_at,
-           (r.cancelling OR r.expired OR r.finish_path IS NOT NULL) AND r.ending IS DISTINCT FROM 'compensating'
-               OR COALESCE(t.attempt_expires_at <= now(), false) AS cancel
+           (r.cancelling OR r.expired OR r.finish_path IS NOT NULL) AND COALESCE(r.ending, 'uncompensated') = 'uncompensated'
+               OR t.cause IS NOT NULL OR COALESCE(t.attempt_expires_at <= now(), false) AS cancel
     FROM (
         SELECT run_id, path, attempt, owner, n, 'running' AS state
         FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[]) WITH ORDINALITY

@@ -21,7 +21,15 @@ DELETE FROM workers WHERE namespace = $1 AND owner = $2 AND seen_at <= $3;
 SELECT pg_notify('headway_stopping', x.run_id::text) FROM unnest($1::uuid[]) AS x (run_id);
 
 -- name: get_holders
--- Who holds leases in some runs.
-SELECT run_id, path, attempt, lease_owner
-FROM tasks
-WHERE bucket = $1 AND run_id = ANY ($2::uuid[]) AND state IS NOT DISTINCT FROM 'running';
+-- Who holds leases in some runs, and is to stop: with the whole run, or by himself.
+SELECT t.run_id, t.path, t.attempt, t.lease_owner
+FROM tasks AS t
+CROSS JOIN LATERAL (
+    SELECT (cancelling OR expired OR finish_path IS NOT NULL)
+               AND COALESCE(ending, 'uncompensated') = 'uncompensated' AS stops
+    FROM runs
+    WHERE bucket = $1 AND run_id = t.run_id
+    LIMIT 1
+) AS r
+WHERE t.bucket = $1 AND t.run_id = ANY ($2::uuid[]) AND t.state IS NOT DISTINCT FROM 'running'
+  AND (r.stops OR t.cause IS NOT NULL);
