@@ -127,18 +127,18 @@ async def test_a_cancelled_task_kills_the_process_and_all_that_it_started(bench:
     assert dies(child)
 
 
-@pytest.mark.parametrize("new_session", [False, True])
+@pytest.mark.parametrize("started", [{}, {"start_new_session": True}, {"start_new_session": True, "env": {}}])
 async def test_code_is_done_when_its_process_is_and_what_it_started_is_killed(
-    bench: Bench, *, new_session: bool
+    bench: Bench, started: dict[str, object]
 ) -> None:
     code = (
         "import subprocess, sys\n"
         "def run(input):\n"
         "    sleep = [sys.executable, '-c', 'import time; time.sleep(60)']\n"
-        "    return subprocess.Popen(sleep, start_new_session=input).pid\n"
+        "    return subprocess.Popen(sleep, **input).pid\n"
     )
 
-    given = {"code": code, "input": new_session, "limits": {"wall": 10}}
+    given = {"code": code, "input": started, "limits": {"wall": 10}}
     pid = orjson.loads((await run_code(bench, given)).succeeded.output)
 
     assert dies(pid)

@@ -214,21 +214,27 @@ async def _kill(child: subprocess.Popen[bytes], folder: str) -> None:
 
 
 def _kill_strays(folder: str) -> None:
-    """Kill what left the group for a session of its own: its environment still names the folder made for this code.
+    """Kill what left the group for a session of its own, by the folder that was made for this code.
 
     Where there is no /proc, and for code that hides on purpose, the group is all that is killed.
     """
-    mark = b"\0HOME=" + os.fsencode(folder) + b"\0"
     for _ in range(_MOST_SWEEPS):
         found = False
-        for environment in Path("/proc").glob("[0-9]*/environ"):
+        for process in Path("/proc").glob("[0-9]*"):
             # Not ours to look at, or gone.
             with contextlib.suppress(OSError):
-                if mark in b"\0" + environment.read_bytes() + b"\0":
-                    os.kill(int(environment.parent.name), signal.SIGKILL)
+                if _is_stray(process, folder):
+                    os.kill(int(process.name), signal.SIGKILL)
                     found = True
         if not found:
             return
+
+
+def _is_stray(process: Path, folder: str) -> bool:
+    """Its place is the folder, or its environment names it; while it becomes another program it has none."""
+    if (process / "cwd").readlink() == Path(folder).resolve():
+        return True
+    return b"\0HOME=" + os.fsencode(folder) + b"\0" in b"\0" + (process / "environ").read_bytes() + b"\0"
 
 
 def _outcome(status: int, answer: bytes, printed: bytes, limits: PythonLimits) -> object:
