@@ -23,6 +23,7 @@ from headway.coordinator.core.plan import (
     NodeType,
     OnFailure,
     RetryPolicy,
+    RetryRule,
     Template,
     TimeOuts,
 )
@@ -107,7 +108,7 @@ def workflow(choices: Choices, *, simple: bool = False, most_nodes: int = MOST_N
         loops: maps and repeats that it has at least, if it has as many nodes.
     """
     nodes, edges = _graph(choices, most_nodes, 0, simple=simple, loops=loops)
-    nodes = [undone for node in nodes for undone in _with_undo(choices, node)]
+    nodes = _with_undos(choices, nodes)
     nodes += _finally(choices, simple=simple)
     deadline = None if simple else choices.of((None, None, None, 4_000))
     on_failure = OnFailure.DRAIN if simple else choices.of(tuple(OnFailure))
@@ -163,7 +164,10 @@ def _loop(
 ) -> Node:
     in_map = in_map or type_ is NodeType.MAP
     inner, edges = _graph(choices, MOST_IN_A_BODY, depth + 1, simple=simple, in_map=in_map)
-    outputs: list[Template | None] = [None, None, reference(f"nodes.{inner[0].id}.output"), computed("index + 1")]
+    first = inner[0].id
+    if depth + 1 < MOST_NESTING:  # which finally lies in: nothing is undone there
+        inner = _with_undos(choices, inner)
+    outputs: list[Template | None] = [None, None, reference(f"nodes.{first}.output"), computed("index + 1")]
     node = Node(
         id=name,
         type=type_,
@@ -189,7 +193,7 @@ def _loop(
         again_while=expression(choices.of((HOLDS, FAILS, FAULTY, "index < 2"))) if condition == "while" else None,
         max_iterations=choices.whole(1, 3),
         wait_ms=choices.of((None, None, 300)),
-        keep_last=choices.of((None, None, 1)) if all(each.body is None for each in inner) else None,
+        keep_last=choices.of((None, None, 1)) if all(_may_be_dropped(each) for each in inner) else None,
     )
 
 
@@ -256,7 +260,15 @@ def _node(  # noqa: PLR0911 - one for each type
             )
         case NodeType.WAIT_FOR_EVENT:
             total = choices.of((None, 800))
-            named = replace(node, event=choices.of(SIGNALS), timeouts=TimeOuts(total_ms=total))
+            count = choices.of((None, None, 2))
+            named = replace(
+                node,
+                event=choices.of(SIGNALS),
+                timeouts=TimeOuts(total_ms=total),
+                count=count,
+                reuse=choices.of((False, True)),
+                filter=choices.of((None, None, expression("payload.by == 'somebody'"))),
+            )
             spelt = choices.of((None, None, "index == 0 ? 'approval' : 'paid'")) if depth else None
             return named if spelt is None else replace(named, event="", event_name=computed(spelt))
         case _:
@@ -278,9 +290,31 @@ def _worker_node(choices: Choices, node: Node, incoming: list[str], depth: int, 
         input=choices.of(_inputs(incoming) + (_INSIDE if depth else [])),
         optional=choices.of((False, False, False, True)),
         lease_ms=1_000,
-        retry=RetryPolicy(max_attempts=choices.whole(1, 3), initial_ms=100, max_losses=choices.whole(0, 2)),
+        retry=_retry(choices),
         timeouts=TimeOuts() if simple else timeouts,
     )
+
+
+def _retry(choices: Choices) -> RetryPolicy:
+    rule = RetryRule(
+        errors=choices.of((("Boom",), ("timeout", "Bust"))), max_attempts=choices.whole(1, 3), initial_ms=50
+    )
+    return RetryPolicy(
+        max_attempts=choices.whole(1, 3),
+        initial_ms=100,
+        max_losses=choices.whole(0, 2),
+        rules=choices.of(((), (), (rule,))),
+        budget_ms=choices.of((None, None, 400)),
+    )
+
+
+def _may_be_dropped(node: Node) -> bool:
+    """Its rows are not needed once its iteration is over."""
+    return node.body is None and node.compensate is None and node.count is None
+
+
+def _with_undos(choices: Choices, nodes: list[Node]) -> list[Node]:
+    return [each for node in nodes for each in _with_undo(choices, node)]
 
 
 def _with_undo(choices: Choices, node: Node) -> list[Node]:

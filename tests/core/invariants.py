@@ -52,9 +52,14 @@ def check_counts(world: World) -> None:
     """The run counts its own tasks, an item or iteration its own, and a map or repeat counts those."""
     db = world.db
     by_scope: dict[str, list[TaskRow]] = {"": [], **{path: [] for path in db.scopes}}
+    undoing = 0  # in items that are over: the run waits for it, and it says nothing of how the run ends
     for path, row in db.tasks.items():
-        by_scope[scope_of(path)].append(row)
-    assert tally(by_scope[""]) == tally_of(world.run)
+        if scope_of(path) and world.graph.owner(path):
+            undoing += row.is_open
+        else:
+            by_scope[scope_of(path)].append(row)
+    own = tally(by_scope[""])
+    assert replace(own, open=own.open + undoing) == tally_of(world.run)
     for path, scope in db.scopes.items():
         assert tally(by_scope[path]) == tally_of(scope), path
         assert (scope.state is RunState.RUNNING) == (scope.finished_at is None) == bool(scope.open_tasks), path
@@ -164,7 +169,8 @@ def check_something_is_waited_for(world: World) -> None:  # noqa: C901 - one loo
         check_nothing_starts(world, open_rows)
         return
     assert not world.run.steering.held
-    assert any(row.state is not TaskState.PENDING for row in open_rows), "the run hangs"
+    goes_on = world.run.is_compensating and ("", "go_on", 0) in world.db.timers
+    assert goes_on or any(row.state is not TaskState.PENDING for row in open_rows), "the run hangs"
     for row in open_rows:
         if row.state is TaskState.READY:
             assert (row.path, row.attempt) in world.dispatches, f"{row.path} was never given out"
@@ -245,7 +251,8 @@ def check_latest_event(world: World) -> None:
 
 def check_every_edge_has_its_token(world: World) -> None:
     """A run that ended without being stopped: each edge carries exactly one token, and no node is undecided."""
-    done = [path for path, row in world.db.scopes.items() if row.state is not RunState.CANCELLED and not row.failing]
+    ended = [path for path, row in world.db.scopes.items() if row.state is not RunState.CANCELLED and not row.failing]
+    done = [path for path in ended if not world.db.scopes[path].stopped]
     for scope in ("", *(path for path in done if not any(each.stop for each in _loops_around(world, path)))):
         graph = world.graph.body(scope)
         for name in graph.gathers:
@@ -273,30 +280,53 @@ def check_what_is_undone(world: World) -> None:
     succeeded has undone nothing of what stands.
     """
     graph, tasks = world.graph, world.db.tasks
+    undone_by = {owner: path for path in tasks if (owner := graph.owner(path))}
     effects = [
         row
-        for owner in graph.undone_by
-        if (row := tasks.get(owner)) is not None
+        for row in tasks.values()
+        if graph.node(row.path).compensate is not None
         and (row.state is TaskState.SUCCEEDED or (row.state is TaskState.CANCELLED and row.cause == "unknown"))
     ]
-    undone = [
-        row for row in effects if (undo := tasks.get(graph.undone_by[row.path])) and undo.generation == row.attempt
-    ]
+    undone = [row for row in effects if (path := undone_by.get(row.path)) and tasks[path].generation == row.attempt]
+    noted = {effect.path: effect.attempt for _, effect in sorted(world.db.effects.items())}
+    assert all(noted[row.path] == row.attempt for row in effects if row not in undone)
     ended, ending = _how_it_ended(world)
     if ended is RunState.SUCCEEDED:
-        assert undone == []
+        assert [row for row in undone if _is_of_now(world, row.path)] == []
         return
     if ending != "uncompensated":
         assert undone == effects
-        assert (ending == "compensating") == bool(effects)
+        assert effects or ending != "compensating"
+        assert ending == "compensating" or not any(_is_of_now(world, row.path) for row in effects if not graph.bodies)
     for row in undone:
         for other in undone:
-            mine, others = tasks[graph.undone_by[row.path]], tasks[graph.undone_by[other.path]]
+            mine, others = tasks[undone_by[row.path]], tasks[undone_by[other.path]]
+            if others.ready_at and row.finished_at and others.ready_at <= row.finished_at:
+                continue  # that was undone before the run was reopened
             if row.finished_at and other.finished_at and row.finished_at > other.finished_at:
                 assert mine.finished_at is not None
                 assert others.ready_at is None or mine.finished_at <= others.ready_at, (
                     f"{mine.path} after {others.path}"
                 )
+
+
+def check_the_order_of_undoing(world: World) -> None:
+    """Each time, the latest effect is taken first."""
+    places: list[int] = []
+    for action in (action for entry in world.history for action in entry.given):
+        if isinstance(action, do.ReopenRun):
+            places = []
+        elif isinstance(action, do.TakeEffect):
+            assert not places or action.place < places[-1]
+            places.append(action.place)
+
+
+def _is_of_now(world: World, path: str) -> bool:
+    """Each map and repeat around it ran since the run was reopened, and has begun the item that it is in."""
+    around = [loop_of(scope) for scope in scopes_around(scope_of(path))]
+    rows = [world.task(loop) for loop, _ in around]
+    passed_over = any(row.state is TaskState.CANCELLED and row.cause in ("not_chosen", "blocked") for row in rows)
+    return not passed_over and all(index < world.db.loops[loop].started for loop, index in around)
 
 
 def _how_it_ended(world: World) -> tuple[RunState, str | None]:
@@ -366,6 +396,7 @@ def check_replay(world: World) -> None:
     assert state.payloads == world.db.payloads
     assert {key: left for key, left in state.attempts.items() if left} == world.db.attempts
     assert state.loops == world.db.loops
+    assert {place: effect for place, effect in state.effects.items() if effect} == world.db.effects
     assert {path: row for path, row in state.children.items() if row} == world.db.children
     assert {path: row for path, row in state.scopes.items() if row} == world.db.scopes
     untaken = sorted(row.seq for rows in state.signals.values() for row in rows)

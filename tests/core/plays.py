@@ -73,7 +73,7 @@ class Player:
                 world.fire(world.next_timer())
             elif world.waiting():
                 path = self.chance.of(world.waiting())
-                world.signal(world.graph.node(path).event or "none")
+                world.signal(world.graph.node(path).event or "none", {"by": "somebody"})
             else:
                 raise AssertionError(f"the run hangs: {world.states()}")
         raise AssertionError(f"the run does not end: {world.states()}")
@@ -250,7 +250,7 @@ class Player:
         epoch = world.run.epoch
         try:
             world.skip(path, {"by": "hand"})
-        except (NodeNotSkippable, NodeUndoes):
+        except (NodeNotSkippable, NodeNotReached, NodeUndoes):
             return False
         assert (world.task(path).state, world.task(path).cause) == (TaskState.SUCCEEDED, "skipped")
         assert world.run.epoch == epoch + 1

@@ -22,6 +22,7 @@ def look_at_the_end(world: World) -> None:
     assert world.run.is_final
     check_the_outcome(world)
     invariants.check_what_is_undone(world)
+    invariants.check_the_order_of_undoing(world)
     invariants.check_finally(world)
     invariants.check_replay(world)
     if not invariants.was_stopped(world):

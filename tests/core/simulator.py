@@ -56,6 +56,7 @@ from headway.coordinator.core.rows import (
     AttemptRow,
     BeatRow,
     ChildRow,
+    EffectRow,
     LoopRow,
     PayloadKey,
     RunRow,
@@ -64,7 +65,7 @@ from headway.coordinator.core.rows import (
     TaskRow,
     TokenRow,
 )
-from headway.coordinator.core.state import PAGE, PAGES, Draft, Key, Missing, State, TimerKey
+from headway.coordinator.core.state import EFFECTS, PAGE, Draft, Key, Missing, State, TimerKey, is_on
 from headway.coordinator.zones import instant_of
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
@@ -98,6 +99,7 @@ class Tables:
     beats: dict[str, BeatRow] = field(default_factory=dict[str, BeatRow])
     timers: dict[TimerKey, datetime] = field(default_factory=dict[TimerKey, datetime])
     loops: dict[str, LoopRow] = field(default_factory=dict[str, LoopRow])
+    effects: dict[int, EffectRow] = field(default_factory=dict[int, EffectRow])
     scopes: dict[str, ScopeRow] = field(default_factory=dict[str, ScopeRow])
     children: dict[str, ChildRow] = field(default_factory=dict[str, ChildRow])
 
@@ -524,6 +526,7 @@ class World:
             state.taken[path] = [copy.copy(row) for row in self._taken(path)]
         state.timers.update(self.db.timers)
         state.loops.update(copied(self.db.loops))
+        state.effects.update(self.db.effects)
         state.scopes.update(copied(self.db.scopes))
         state.children.update(copied(self.db.children))
         state.results.update({path: self._results(path) for path in self.db.loops})
@@ -588,9 +591,14 @@ class World:
             case ("results", path):
                 state.results.setdefault(path, self._results(path))
                 self.looked_up += len(state.results[path])
+            case ("effects", _, int(below)):
+                for place in sorted((each for each in self.db.effects if each < below), reverse=True)[:EFFECTS]:
+                    self.looked_up += 1
+                    state.effects.setdefault(place, self.db.effects[place])
+                state.loaded.add(key)
             case (("running" | "stopped" | "unfinished") as page, path, int(first)):
                 rows = [row for row in self.db.scopes.values() if row.loop == path and row.index >= first]
-                wanted = sorted((row for row in rows if row.state in PAGES[page]), key=lambda row: row.index)[:PAGE]
+                wanted = sorted((row for row in rows if is_on(page, row)), key=lambda row: row.index)[:PAGE]
                 self.looked_up += len(wanted)
                 for row in wanted:
                     state.scopes.setdefault(row.path, copied(row))
@@ -635,6 +643,12 @@ class World:
             db.tasks[path] = copied(row)
         db.tokens.update(copied(changes.tokens))
         db.loops.update(copied(changes.loops))
+        for place, effect in changes.effects.items():
+            if effect is None:
+                db.effects.pop(place, None)
+            else:
+                assert place not in db.effects, "two effects in one place"
+                db.effects[place] = effect
         db.scopes.update(copied(changes.scopes))
         db.children.update(copied(changes.children))
         self.handovers.extend(changes.handovers)
@@ -696,7 +710,7 @@ def _copied(state: State) -> tuple[object, ...]:
     return copied(
         (
             state.run, state.tasks, state.tokens, dict(state.payloads), state.signals, dict(state.attempts),
-            state.timers, state.loops, state.scopes, state.results, state.loaded,
+            state.timers, state.loops, state.scopes, state.results, state.loaded, state.effects,
         )
     )  # fmt: skip
 
@@ -704,5 +718,5 @@ def _copied(state: State) -> tuple[object, ...]:
 def _same(before: tuple[object, ...], state: State) -> bool:
     return before == (
         state.run, state.tasks, state.tokens, state.payloads, state.signals, state.attempts, state.timers,
-        state.loops, state.scopes, state.results, state.loaded,
+        state.loops, state.scopes, state.results, state.loaded, state.effects,
     )  # fmt: skip

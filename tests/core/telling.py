@@ -161,7 +161,19 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915 
         case do.HandOver():
             return f"hand over: {action.kind}"
         case _:
-            return _action_of_loops(action)
+            return _action_of_undoing(action) or _action_of_loops(action)
+
+
+def _action_of_undoing(action: do.Action) -> str:
+    match action:
+        case do.NoteEffect():
+            return f"{action.path} can be undone"
+        case do.TakeEffect():
+            return f"what {action.path} did {'is being undone' if action.undone else 'was done anew'}"
+        case do.LeaveStanding():
+            return f"what {action.path} did stands"
+        case _:
+            return ""
 
 
 def _action_of_loops(action: do.Action) -> str:

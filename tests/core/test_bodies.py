@@ -205,3 +205,45 @@ def test_a_variable_that_only_a_later_node_of_the_body_sets_is_guarded() -> None
 
     assert [fault.code for fault in faults] == ["may_be_missing", "may_be_missing"]
     assert guarded.plan is not None
+
+
+COUNTED = """
+    nodes:
+      papers:
+        type: map
+        over: "${input}"
+        body:
+          nodes:
+            both: {type: wait_for_event, event: "paper-${item}", count: 2, reuse: true, payload_schema: {type: integer}}
+            file: {type: call, handler: f, input: "${nodes.both.output}"}
+          edges: [[both, file]]
+"""
+
+
+def test_each_item_counts_signals_of_its_own_and_takes_only_those_that_keep_its_schema() -> None:
+    world = begin(COUNTED, ["a", "b"])
+
+    for name, payload in (("paper-a", 1), ("paper-b", 2), ("paper-b", "no number"), ("paper-a", 3)):
+        world.signal(name, payload)
+
+    assert world.input("papers[0].file") == [1, 3]
+    assert world.states()["papers[1].both"] == "waiting"
+    world.signal("paper-b", 4)
+    assert world.input("papers[1].file") == [2, 4]
+    check_replay(world)
+
+
+def test_an_item_that_waits_again_in_a_retry_may_reuse_what_it_took() -> None:
+    world = begin(COUNTED, ["a", "b"])
+    for payload in (1, 2):
+        world.signal("paper-a", payload)
+        world.signal("paper-b", payload)
+    world.run_task("papers[1].file")
+    world.fail_task("papers[0].file")
+
+    world.retry("papers[0].both")
+
+    assert world.task("papers[0].both").attempt == 2
+    assert world.input("papers[0].file") == [1, 2]
+    world.run_task("papers[0].file")
+    assert world.state is RunState.SUCCEEDED

@@ -447,10 +447,17 @@ TABLE = [
         [(7, 16, "contradiction")],
     ),
     (
-        "a node in a body that another undoes",
+        "a node in a body that one outside undoes, and one in finally",
         "workflow: w\nnodes:\n  m:\n    type: map\n    over: [1]\n    body:\n      nodes:\n"
-        f"        a: {{type: call, handler: h, compensate: b}}\n        b: {WORKER}\n",
-        [(8, 49, "not_in_a_body")],
+        f"        a: {{type: call, handler: h, compensate: b}}\n  b: {WORKER}\nedges: [[m, b]]\n"
+        f"finally:\n  nodes:\n    x: {{type: call, handler: h, compensate: y}}\n    y: {WORKER}\n",
+        [(8, 49, "unknown_node"), (13, 45, "not_in_a_body")],
+    ),
+    (
+        "a node that is undone in iterations that are not kept",
+        "workflow: w\nnodes:\n  r:\n    type: repeat\n    until: true\n    max_iterations: 2\n    keep_last: 1\n"
+        f"    body: {{nodes: {{a: {{type: call, handler: h, compensate: b}}, b: {WORKER}}}}}\n",
+        [(7, 16, "contradiction")],
     ),
     (
         "references into a body, and out of every loop",

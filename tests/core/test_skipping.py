@@ -215,3 +215,95 @@ def test_a_run_that_succeeded_or_was_cancelled_is_not_reopened_by_a_skip() -> No
     world.cancel()
     with pytest.raises(RunNotHeld, match="is cancelled"):
         world.skip("first")
+
+
+ITEMS = """
+    workflow: items
+    nodes:
+      m:
+        type: map
+        over: "${input}"
+        tolerate: 1
+        body:
+          nodes:
+            one: {type: call, handler: a}
+            two: {type: call, handler: a, input: "${nodes.one.output}"}
+          edges: [[one, two]]
+      after: {type: call, handler: a, input: "${nodes.m.output}"}
+    edges: [[m, after]]
+"""
+
+
+def failed_in_an_item() -> World:
+    world = begin(ITEMS, ["a", "b", "c"])
+    world.fail_task("m[0].one")
+    world.fail_task("m[1].one")
+    assert world.state is RunState.FAILED
+    return world
+
+
+def test_a_node_of_an_item_of_a_failed_run_is_skipped_and_its_item_goes_on() -> None:
+    world = failed_in_an_item()
+
+    world.skip("m[1].one", "by hand")
+
+    assert (world.task("m[1].one").state, world.task("m[1].one").cause) == (TaskState.SUCCEEDED, "skipped")
+    assert world.input("m[1].two") == "by hand"
+    world.run_task("m[1].two", "b")
+    world.run_task("m[2].one")  # it was stopped
+    world.run_task("m[2].two", "c")
+    assert world.input("after") == [None, "b", "c"]
+    world.run_task("after")
+    assert world.state is RunState.SUCCEEDED
+    assert world.states()["m[0].one"] == "failed"  # tolerated, and left as it is
+    check_replay(world)
+
+
+def test_the_last_node_of_an_item_ends_it_and_perhaps_the_run_when_it_is_skipped() -> None:
+    world = begin(ITEMS.replace("tolerate: 1", "tolerate: 0"), ["a"])
+    world.run_task("m[0].one")
+    world.fail_task("m[0].two")
+
+    world.skip("m[0].two", 2)
+
+    assert world.input("after") == [2]
+    check_replay(world)
+
+
+def test_a_node_of_an_iteration_of_a_failed_run_is_skipped() -> None:
+    world = begin("""
+        nodes:
+          r:
+            {type: repeat, max_iterations: 3, until: "index == 1", output: "${nodes.step.output}",
+             body: {type: call, handler: h}}
+    """)
+    world.run_task("r[0].step")
+    world.fail_task("r[1].step")
+
+    world.skip("r[1].step", "done")
+
+    assert world.output("r") == "done"
+    assert world.state is RunState.SUCCEEDED
+    check_replay(world)
+
+
+def test_a_node_of_an_item_to_which_something_leads_that_starts_again_is_not_skipped() -> None:
+    world = begin("""
+        nodes:
+          m:
+            type: map
+            over: [1]
+            body:
+              nodes:
+                one: {type: call, handler: a, compensate: back}
+                two: {type: call, handler: a}
+                back: {type: call, handler: a}
+              edges: [[one, two]]
+    """)
+    world.run_task("m[0].one")
+    world.fail_task("m[0].two")
+    world.run_task("m[0].back")
+    assert world.state is RunState.FAILED
+
+    with pytest.raises(NodeNotSkippable, match="lead to it start again"):
+        world.skip("m[0].two")

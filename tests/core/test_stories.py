@@ -419,6 +419,60 @@ def a_cancel_of_a_run_that_is_undone_and_then_its_finally() -> World:
     return world
 
 
+def a_cancel_while_the_items_of_a_map_are_undone() -> World:
+    world = begin(
+        """
+        workflow: seats
+        nodes:
+          seats:
+            type: map
+            over: "${input}"
+            body:
+              nodes:
+                book: {type: call, handler: seats.book, compensate: free}
+                free: {type: call, handler: seats.free, input: "${item}"}
+          pay: {type: call, handler: pay}
+        edges: [[seats, pay]]
+    """,
+        ["a", "b", "c"],
+    )
+    for index in (1, 0, 2):
+        world.run_task(f"seats[{index}].book", index)
+        world.advance(seconds=1)
+    world.fail_task("pay")
+    world.lease("seats[2].free")
+    world.cancel()
+    world.succeed("seats[2].free")
+    world.lease("seats[0].free")
+    world.cancel(compensate=False, grace_ms=5_000)
+    world.fire(world.next_timer())
+    return world
+
+
+def a_signal_that_comes_before_an_item_waits_for_it() -> World:
+    world = begin(
+        """
+        workflow: papers
+        nodes:
+          papers:
+            type: map
+            over: "${input}"
+            max_concurrency: 1
+            body:
+              nodes:
+                ask: {type: call, handler: mail.ask}
+                paper: {type: wait_for_event, event: "paper-${item}", timeout: 1h}
+              edges: [[ask, paper]]
+    """,
+        ["a", "b"],
+    )
+    world.signal("paper-b", 2)
+    world.run_task("papers[0].ask")
+    world.signal("paper-a", 1)
+    world.run_task("papers[1].ask")
+    return world
+
+
 STORIES: list[Callable[[], World]] = [
     a_subflow_that_is_cancelled_by_its_parent,
     an_order_that_is_tried_again_and_then_handled_by_its_failure_edge,
@@ -438,6 +492,8 @@ STORIES: list[Callable[[], World]] = [
     a_retry_inside_a_map_that_tolerates_a_failure,
     a_repeat_nested_in_a_map,
     a_cancel_of_a_run_inside_a_map,
+    a_cancel_while_the_items_of_a_map_are_undone,
+    a_signal_that_comes_before_an_item_waits_for_it,
 ]
 
 

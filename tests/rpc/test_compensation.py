@@ -7,6 +7,7 @@ from uuid import uuid4
 from headway.api.runs.v1 import runs_pb2
 from headway.api.tasks.v1 import tasks_pb2
 from tests.rpc.test_eager import answer, report
+from tests.rpc.test_replay import check_replay
 from tests.rpc.world import Dispatch, World
 
 TRIP = (
@@ -88,3 +89,34 @@ async def test_a_cancel_without_compensation_ends_the_run_at_once(world: World) 
 
     assert await world.first.state(run_id) == "CANCELLED"
     assert [task.path for task in (await world.first.get(run_id)).tasks if task.undoes] == []
+
+
+async def test_items_are_undone_over_real_leases_the_latest_first(world: World) -> None:
+    await world.first.deploy(
+        "workflow: seats\nnodes:\n  seats:\n    type: map\n    over: [a, b]\n    max_concurrency: 1\n"
+        "    body:\n      nodes:\n"
+        "        book: {type: call, handler: h, compensate: free}\n"
+        '        free: {type: call, handler: h, input: "${item}"}\n'
+        "  pay: {type: call, handler: h}\nedges: [[seats, pay]]\n"
+    )
+    run_id = await world.first.start("seats")
+    for path in ("seats[0].book", "seats[1].book"):
+        dispatch = Dispatch(run_id, path, 1)
+        await world.first.lease(dispatch)
+        assert await world.first.succeed(dispatch, path) == "ACCEPTED"
+    assert await world.one("SELECT count(*) FROM effects") == 2
+    pay = Dispatch(run_id, "pay", 1)
+    await world.first.lease(pay)
+    assert await world.first.fail(pay, final=True) == "ACCEPTED"
+
+    told = await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=run_id))
+    assert [reason.path for reason in told.reasons] == ["seats[1].free"]
+    assert told.reasons[0].message.startswith("It undoes seats[1].book.")
+    for path, item in (("seats[1].free", b'"b"'), ("seats[0].free", b'"a"')):
+        dispatch = Dispatch(run_id, path, 1)
+        assert (await world.first.grant(dispatch)).input == item
+        assert await world.first.succeed(dispatch, None) == "ACCEPTED"
+
+    assert (await world.first.get(run_id)).run.state == runs_pb2.RUN_STATE_FAILED
+    assert await world.one("SELECT count(*) FROM effects") == 0
+    await check_replay(world, run_id)

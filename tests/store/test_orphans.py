@@ -20,6 +20,7 @@ VALUES (0, $1, 'm', 1, 0, 0, 0, 0, 0, 0, 0, '[]', false, false);
 INSERT INTO scopes (bucket, run_id, path, loop, index, state, attempt, failing, stopped, open_tasks, succeeded_tasks,
                     unhandled_tasks, output_bytes, created_at)
 VALUES (0, $1, 'm[0]', 'm', 0, 'running', 1, false, false, 1, 0, 0, 0, now());
+INSERT INTO effects VALUES (0, $1, 1, 'a', 1);
 INSERT INTO run_events (bucket, run_id, seq, format, type, at, path, attempt, event, actions)
 VALUES (0, $1, 1, 1, 'RunStarted', now(), '', 0, '', '');
 INSERT INTO outbox (bucket, outbox_id, kind, run_id, namespace, path, attempt, queue, handler, trace, created_at)
@@ -41,6 +42,7 @@ async def test_every_row_of_a_run_that_is_not_there_is_counted(database: asyncpg
     assert await orphans(database) == {
         "attempts": 1,
         "attempts of no task": 1,
+        "effects": 1,
         "loops": 1,
         "outbox": 1,
         "outputs": 1,

@@ -29,6 +29,7 @@ BY_KEY = {
     "stale_reports": RUN_KEY,
     "loops": RUN_KEY,
     "scopes": RUN_KEY,
+    "effects": RUN_KEY,
     "timers": RUN_KEY,
     "run_events": RUN_KEY,
     "run_labels": RUN_KEY,
@@ -79,6 +80,8 @@ SELECT bucket, run_id, path, 1, 1, 1, 1, 0, 0, 0, 0, '[]', false, false FROM tas
 INSERT INTO scopes (bucket, run_id, path, loop, index, state, attempt, failing, stopped, open_tasks, succeeded_tasks,
                     unhandled_tasks, output_bytes, created_at)
 SELECT bucket, run_id, path || '[0]', path, 0, 'running', 1, false, false, 1, 0, 0, 0, now() FROM tasks;
+INSERT INTO effects (bucket, run_id, place, path, attempt) SELECT bucket, run_id, length(path), path, 1 FROM tasks
+ON CONFLICT DO NOTHING;
 INSERT INTO beats (bucket, run_id, path, generation, attempt, beat_at)
 SELECT bucket, run_id, path, 1, 1, now() FROM tasks;
 INSERT INTO run_events (bucket, run_id, seq, at, attempt, format, path, type, event, actions)

@@ -15,6 +15,7 @@ from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import FailureClass
 from headway.coordinator.core.rows import (
     AttemptRow,
+    EffectRow,
     LoopRow,
     RunRow,
     ScopeRow,
@@ -23,7 +24,7 @@ from headway.coordinator.core.rows import (
     TaskRow,
     TokenRow,
 )
-from headway.coordinator.core.state import Changes, Key, State
+from headway.coordinator.core.state import LATEST, Changes, Key, State
 from headway.coordinator.store.changes import EventRecord, Saving
 from headway.coordinator.store.loading import Held, load, lock_steps, task_row
 from headway.coordinator.store.saving import save
@@ -169,6 +170,7 @@ def all_changes() -> Changes:
         attempts=[ATTEMPT],
         loops={"map": LOOP},
         scopes={"map[12]": SCOPE},
+        effects={place: EffectRow(place, f"map[{place}].step", 2) for place in (5, 7, 9)},
     )
 
 
@@ -347,6 +349,21 @@ async def test_a_page_of_items_is_loaded_in_order_from_its_first_on(
     assert [*stopped.scopes] == ["map[3]", "map[6]"]
     assert unfinished.loaded == {("unfinished", "map", 2)}
     assert results.results == {"map": dict.fromkeys(range(9), b"[1]")}
+
+
+async def test_the_latest_effects_are_found_by_their_place_and_are_gone_when_they_are_taken(
+    database: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await stored(database, all_changes())
+
+    state = await loaded(database, ("effects", "", 9))
+    assert state.effects == {7: EffectRow(7, "map[7].step", 2), 5: EffectRow(5, "map[5].step", 2)}
+
+    async with database.transaction():
+        run, _ = (await lock_steps(database, 0, {RUN_ID: []}, wait=True)).runs[RUN_ID]
+        taken = Changes(run=RUN, effects={7: None, 3: None})
+        await save(database, 0, [Saving(Held(RUN_ID, State(graph=GRAPH), run), taken, [replace(EVENT, seq=6)])], NOW)
+    assert [*(await loaded(database, ("effects", "", LATEST))).effects] == [9, 5]
 
 
 async def test_what_a_repeat_drops_is_gone_with_all_that_hangs_on_it(

@@ -373,6 +373,26 @@ class DropScope(Order, frozen=True, gc=False, tag=48):
     paths: tuple[str, ...]
 
 
+class NoteEffect(Order, frozen=True, gc=False, tag=51):
+    """A node that can be undone took effect, in the attempt at which it stands."""
+
+    path: str
+
+
+class TakeEffect(Order, frozen=True, gc=False, tag=52):
+    """What a node did is to be undone no more. undone: since it is being undone; else since a retry did it anew."""
+
+    place: int
+    path: str
+    undone: bool
+
+
+class LeaveStanding(Order, frozen=True, gc=False, tag=53):
+    """What a node did could not be undone."""
+
+    path: str
+
+
 class AdoptRun(Order, frozen=True, gc=False, tag=70):
     """The run is a child; whose, it is told again when its parent takes it up again."""
 
@@ -465,6 +485,9 @@ Action: TypeAlias = (
     | StopTask
     | ConcludeRun
     | DropScope
+    | NoteEffect
+    | TakeEffect
+    | LeaveStanding
     | AdoptRun
     | OpenChild
     | StopChild

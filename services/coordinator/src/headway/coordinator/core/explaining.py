@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState, TaskState
@@ -97,7 +98,8 @@ def joins_behind(graph: Graph, paths: Iterable[str]) -> frozenset[str]:
 def explain(scene: Scene) -> list[Reason]:
     """A reason for each live node, by path; of a run that is over, for each task that decided its end."""
     if scene.run.is_final:
-        return [_ENDED[row.state](scene, row) for row in scene.tasks if row.state in _ENDED]
+        ends = [_ENDED[row.state](scene, row) for row in scene.tasks if row.state in _ENDED]
+        return [_with_owner(scene.graph, reason) for reason in ends]
     reasons = [
         _held(scene, row) if _is_held(scene, row) else _EXPLAIN[row.state](scene, row)
         for row in scene.tasks
@@ -107,7 +109,13 @@ def explain(scene: Scene) -> list[Reason]:
     for path, tokens in scene.tokens.items():
         if path not in known and _is_undecided(scene.graph, tokens):
             reasons.append(_branches(scene, path, tokens, None))
-    return sorted(reasons, key=lambda reason: reason.path)
+    return sorted((_with_owner(scene.graph, each) for each in reasons), key=lambda reason: reason.path)
+
+
+def _with_owner(graph: Graph, reason: Reason) -> Reason:
+    """The reason of a node that undoes another says which."""
+    owner = graph.owner(reason.path)
+    return replace(reason, message=f"It undoes {owner}. {reason.message}") if owner else reason
 
 
 def summary(scene: Scene) -> str:

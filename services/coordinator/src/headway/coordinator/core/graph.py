@@ -44,7 +44,7 @@ class Graph:
         slot: by edge index, its place among the incoming edges of its target.
         gathers: nodes with several incoming edges: their tokens are kept in rows.
         undone_by: by node, the node that undoes it, in the order in which they come to run.
-        undoes: the other way round.
+        undoes: the other way round. can_undo: there are some, here or in bodies.
         waits: by signal name, the nodes that wait for it.
         has_scattered_waits: some node waits for a signal whose name an expression yields, or does so in a body: which
             ones do can only be seen by their rows.
@@ -61,9 +61,9 @@ class Graph:
     """
 
     __slots__ = (
-        "bodies", "gathers", "has_scattered_waits", "has_subflows", "incoming", "last", "outer", "outgoing", "plan",
-        "raced", "rest", "sets", "sets_in", "slot", "spots", "starts", "subflows", "tolerant", "undoes", "undone_by",
-        "waits",
+        "bodies", "can_undo", "gathers", "has_scattered_waits", "has_subflows", "incoming", "last", "outer", "outgoing",
+        "plan", "raced", "rest", "sets", "sets_in", "slot", "spots", "starts", "subflows", "tolerant", "undoes",
+        "undone_by", "waits",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, outer: "Graph | None" = None) -> None:
@@ -111,7 +111,10 @@ class Graph:
         self.sets = frozenset(name for node in plan.nodes.values() for name in node.values).union(*inner.values())
         self.subflows = frozenset(node.id for node in plan.nodes.values() if node.type is NodeType.SUBFLOW)
         self.has_subflows = bool(self.subflows) or any(body.has_subflows for body in self.bodies.values())
-        going_on = [name for name, node in plan.nodes.items() if node.type is not NodeType.FINISH]
+        self.can_undo = bool(undone_by) or any(body.can_undo for body in self.bodies.values())
+        going_on = [
+            name for name, node in plan.nodes.items() if node.type is not NodeType.FINISH and name not in self.undoes
+        ]
         ends = [name for name in going_on if not self.outgoing[name]]
         self.last = ends[0] if len(ends) == 1 else None
 
@@ -119,6 +122,14 @@ class Graph:
     def has_finally(self) -> bool:
         """Something runs when all else is over."""
         return FINALLY in self.bodies
+
+    def owner(self, path: str) -> str:
+        """The task that a task undoes; empty: none."""
+        if not self.can_undo:
+            return ""
+        spot = self.spot(path)
+        owner = spot.graph.undoes.get(spot.name)
+        return "" if owner is None else spot.beside(owner)
 
     def node(self, path: str) -> Node:
         """The node behind a task's path. Raises LookupError."""

@@ -33,16 +33,18 @@ from headway.coordinator.core.rows import (
     AttemptRow,
     ChildRow,
     Conclusion,
+    EffectRow,
     LoopRow,
     RunRow,
     ScopeRow,
     SignalRow,
-    Steering,
     TaskRow,
 )
 from headway.coordinator.core.state import Draft
 
 NOT_RUN = frozenset({"not_chosen", "blocked", BEATEN})  # causes by which what is around is not cut short
+MOST_STANDING = 20  # nodes that could not be undone that a run's row names
+_PLACES_OF_AN_EVENT = 20  # bits
 MOST_FAILURES = 20  # items that a map's row names
 SWEEP_AFTER = timedelta(minutes=1)  # a READY task may be dispatched again, without proof of loss, after this
 _TASK_STATES = {state.value: state for state in TaskState}
@@ -123,8 +125,7 @@ class Projector:
     @staticmethod
     def _end_pause(run: RunRow) -> None:
         run.paused_at = None
-        steering = run.steering
-        run.steering = Steering(cancel_reason=steering.cancel_reason, conclusion=steering.conclusion)
+        run.steering = replace(run.steering, pause_reason="", clock_stopped=False, held=())
 
     def _set_variables(self, action: do.SetVariables) -> None:
         run = self.draft.write_run()
@@ -176,17 +177,29 @@ class Projector:
             row.eager_grants = 0
 
     def _counts(self, path: str) -> RunRow | ScopeRow:
-        """The row that counts a task: its run's, or that of its item or iteration."""
-        return self.draft.write_scope(scope_of(path)) if "." in path else self.draft.write_run()
+        """The row that counts a task: its run's, or that of its item or iteration.
+
+        What goes on in one that is over undoes something: the run waits for it.
+        """
+        if "." in path and self._scope(path).state is RunState.RUNNING:
+            return self.draft.write_scope(scope_of(path))
+        return self.draft.write_run()
+
+    def _scope(self, path: str) -> ScopeRow:
+        scope = self.draft.scope(scope_of(path))
+        if scope is None:
+            raise LookupError(path)
+        return scope
 
     def _enter(self, row: TaskRow, state: TaskState) -> None:
         counts: RunRow | ScopeRow = self.draft.write_run()
         if "." in row.path:
-            scope = counts = self.draft.write_scope(scope_of(row.path))
-            if state not in OPEN_TASK_STATES:
-                self.touched[scope.path] = None
+            counts = self._counts(row.path)
+            if state not in OPEN_TASK_STATES and isinstance(counts, ScopeRow):
+                self.touched[counts.path] = None
         counts.open_tasks += (state in OPEN_TASK_STATES) - (row.state in OPEN_TASK_STATES)
-        counts.succeeded_tasks += (state is TaskState.SUCCEEDED) - (row.state is TaskState.SUCCEEDED)
+        if "." not in row.path or isinstance(counts, ScopeRow):  # else it says nothing of how the run ends
+            counts.succeeded_tasks += (state is TaskState.SUCCEEDED) - (row.state is TaskState.SUCCEEDED)
         row.state = state
         row.finished_at = None if state in OPEN_TASK_STATES else self.at
         if state is not TaskState.READY:
@@ -310,7 +323,9 @@ class Projector:
         self._move(row, transition)
         row.due_at = row.failure_class = row.error = None
         if "." in action.path and action.cause not in NOT_RUN and row.cause != BEATEN:
-            self.draft.write_scope(scope_of(action.path)).stopped = True
+            counts = self._counts(action.path)
+            if isinstance(counts, ScopeRow):
+                counts.stopped = True
         row.cause = action.cause
         row.reported = action.reported
 
@@ -414,6 +429,29 @@ class Projector:
         taken.taken_by, taken.taken_attempt = action.path, action.attempt
         self.draft.changes.signals[row.seq] = taken
 
+    # --- what can be undone
+
+    def _note_effect(self, action: do.NoteEffect) -> None:
+        effects = self.draft.changes.effects
+        place = max(self.draft.run.seq << _PLACES_OF_AN_EVENT, 1 + max(effects, default=0))
+        row = self.draft.task(action.path)
+        if row is None:
+            raise LookupError(action.path)
+        effects[place] = EffectRow(place, action.path, row.attempt)
+
+    def _take_effect(self, action: do.TakeEffect) -> None:
+        self.draft.changes.effects[action.place] = None
+        scope = scope_of(action.path) if action.undone else ""
+        while scope:
+            row = self.draft.write_scope(scope)
+            row.undone = self.draft.write_loop(row.loop).undone = True
+            scope = scope_of(row.loop)
+
+    def _leave_standing(self, action: do.LeaveStanding) -> None:
+        run = self.draft.write_run()
+        count, named = run.steering.not_undone + 1, (*run.steering.standing, action.path)[:MOST_STANDING]
+        run.steering = replace(run.steering, not_undone=count, standing=named)
+
     # --- runs around and inside
 
     def _adopt_run(self, action: do.AdoptRun) -> None:
@@ -471,6 +509,7 @@ class Projector:
             before = self.draft.scope(scope_at(action.path, action.started - 2)) if action.started > 1 else None
             row.output = None if before is None else before.output
         row.started, row.redo_from, row.redo_failed = action.started, action.redo_from, action.redo_failed
+        row.undone = row.undone and action.redo_from is not None
 
     def _open_scope(self, action: do.OpenScope) -> None:
         loop_path, index = loop_of(action.path)
@@ -488,7 +527,7 @@ class Projector:
     def _begin_scope(self, row: ScopeRow) -> None:
         """Anew; what it counts follows its tasks."""
         row.state, row.attempt = RunState.RUNNING, row.attempt + 1
-        row.failing = row.stopped = False
+        row.failing = row.stopped = row.undone = False
         row.error = row.output = row.finished_at = None
         row.output_bytes = 0
 
@@ -581,6 +620,9 @@ _CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
     do.ConcludeRun: Projector._conclude_run,
     do.StopTask: Projector._stop_task,
     do.DropScope: Projector._drop_scope,
+    do.NoteEffect: Projector._note_effect,
+    do.TakeEffect: Projector._take_effect,
+    do.LeaveStanding: Projector._leave_standing,
     do.AdoptRun: Projector._adopt_run,
     do.OpenChild: Projector._open_child,
     do.StopChild: Projector._stop_child,

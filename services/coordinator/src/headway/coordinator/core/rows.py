@@ -42,6 +42,7 @@ class Steering(Struct, frozen=True, kw_only=True, omit_defaults=True):
         clock_stopped: its time-outs stand still while it is paused.
         held: time-outs that stand still: path, kind, attempt, and how many milliseconds are left.
         conclusion: set with `ending`, concluded.
+        not_undone: nodes that could not be undone; standing: the first of them, by path.
     """
 
     cancel_reason: str = ""
@@ -49,6 +50,8 @@ class Steering(Struct, frozen=True, kw_only=True, omit_defaults=True):
     clock_stopped: bool = False
     held: tuple[tuple[str, str, int, int], ...] = ()
     conclusion: Conclusion | None = None
+    not_undone: int = 0
+    standing: tuple[str, ...] = ()
 
 
 NOT_STEERED = Steering()
@@ -214,7 +217,8 @@ class LoopRow(Struct):
         closing: the grace is over: what still runs is closed.
         cursor: items from here on have not been told of the stop yet; None: all have.
         redo_from: items from here on that did not succeed are to be done again before new ones begin; None: none.
-        redo_failed: of those, failed ones too; else only those that were stopped.
+        redo_failed: of those, failed ones too; else only those that were stopped, or undone.
+        undone: something in its items was undone, and is wanted anew by a retry.
     """
 
     path: str
@@ -234,6 +238,7 @@ class LoopRow(Struct):
     cursor: int | None = None
     redo_from: int | None = None
     redo_failed: bool = False
+    undone: bool = False
 
 
 class ScopeRow(Struct):
@@ -254,6 +259,20 @@ class ScopeRow(Struct):
     output: PayloadKey | None = None
     output_bytes: int = 0
     finished_at: datetime | None = None
+    undone: bool = False  # something in it was undone since it was begun
+
+
+class EffectRow(Struct, frozen=True):
+    """A row of `effects`: what a node that can be undone did, and is not undone yet.
+
+    Attributes:
+        place: in the order in which they came: their event's number, and within it a count, in one.
+        path, attempt: of the node that completed.
+    """
+
+    place: int
+    path: str
+    attempt: int
 
 
 class ChildRow(Struct):

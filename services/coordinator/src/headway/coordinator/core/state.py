@@ -10,11 +10,12 @@ from msgspec import Struct, field
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState
-from headway.coordinator.core.paths import inside
+from headway.coordinator.core.paths import inside, loop_of, scopes_around
 from headway.coordinator.core.rows import (
     AttemptRow,
     BeatRow,
     ChildRow,
+    EffectRow,
     LoopRow,
     PayloadKey,
     RunRow,
@@ -29,7 +30,7 @@ from headway.coordinator.core.rows import (
 # ("run",) ("task", path) ("token", path) ("payload", path, attempt, role) ("attempt", path, n) ("signals", name)
 # ("taken", path): signals that a node took;
 # ("loop", path) ("scope", path) ("running" | "stopped" | "unfinished", map, n): a page of its items from the n-th on,
-# ("results", map): what its items gave;
+# ("results", map): what its items gave; ("effects", "", place): a page of those before it, latest first;
 # ("child", path): the latest run that a subflow node started; ("deadline",): the run's own, if it has one;
 # ("beat", path) ("instant", local time, zone) ("child_id", path, attempt): nothing that is stored, but what only the
 # shell knows; and for the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",):
@@ -38,11 +39,19 @@ Key: TypeAlias = tuple[str, ...] | tuple[str, str, int] | tuple[str, str, int, s
 TimerKey: TypeAlias = tuple[str, str, int]  # (path, kind, attempt)
 
 PAGE = 100  # items of a map that one page has
+EFFECTS = 4  # that one page has
+LATEST = 1 << 62  # a place behind all effects
 PAGES: Mapping[str, frozenset[RunState]] = {
     "running": frozenset({RunState.RUNNING}),
     "stopped": frozenset({RunState.CANCELLED}),
     "unfinished": frozenset({RunState.CANCELLED, RunState.FAILED}),
 }
+WITH_UNDONE = frozenset({"stopped", "unfinished"})  # pages that what was undone is on, too
+
+
+def is_on(page: str, row: ScopeRow) -> bool:
+    """True for an item that a page is about."""
+    return row.state in PAGES[page] or (row.undone and page in WITH_UNDONE)
 
 
 class Missing(Exception):
@@ -69,6 +78,7 @@ class Changes(Struct):
     labels: dict[str, str] = field(default_factory=dict)
     loops: dict[str, LoopRow] = field(default_factory=dict)
     scopes: dict[str, ScopeRow] = field(default_factory=dict)
+    effects: dict[int, EffectRow | None] = field(default_factory=dict)  # by place; None: delete
     children: dict[str, ChildRow] = field(default_factory=dict)
     handovers: list[tuple[str, str, Document]] = field(default_factory=list)  # (to, kind, body)
     dropped: dict[str, tuple[str, ...]] = field(default_factory=dict)  # scopes whose rows go, with their tasks' paths
@@ -95,6 +105,7 @@ class State(Struct):
         signals: by name, those that nobody has taken, oldest first.
         taken: by path, those that a node has taken, oldest first.
         timers: due times, as far as they were loaded or decided here; None: deleted.
+        effects: by place; None: gone.
         children: by path, the latest.
         child_ids: of runs that subflow nodes are about to start, by path and attempt.
         results: by map, what its items gave when they were loaded, by their index.
@@ -117,6 +128,7 @@ class State(Struct):
     loops: dict[str, LoopRow | None] = field(default_factory=dict)
     scopes: dict[str, ScopeRow | None] = field(default_factory=dict)
     results: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    effects: dict[int, EffectRow | None] = field(default_factory=dict)
     children: dict[str, ChildRow | None] = field(default_factory=dict)
     child_ids: dict[tuple[str, int], str] = field(default_factory=dict)
     loaded: set[Key] = field(default_factory=set)
@@ -139,6 +151,8 @@ class State(Struct):
             self.loops.update(changes.loops)
             self.scopes.update(changes.scopes)
             self._drop(changes.dropped)
+        if changes.effects:
+            self.effects.update(changes.effects)
         if changes.children:
             self.children.update(changes.children)
         for signal in changes.signals.values():
@@ -343,8 +357,44 @@ class Draft:
             raise Missing([(page, loop, index)])
         rows = {path: row for path, row in state.scopes.items() if row is not None and row.loop == loop}
         rows.update((path, row) for path, row in self.changes.scopes.items() if row.loop == loop)
-        wanted = (row for row in rows.values() if row.index >= index and row.state in PAGES[page])
+        wanted = (row for row in rows.values() if row.index >= index and is_on(page, row))
         return sorted(wanted, key=lambda row: row.index)[:PAGE]
+
+    def latest_effect(self) -> EffectRow | None:
+        """The latest of what nodes that can be undone did, and is not undone yet."""
+        known = {**self.state.effects, **self.changes.effects}
+        below = LATEST
+        while True:
+            if not (self.state.complete or ("effects", "", below) in self.state.loaded):
+                raise Missing([("effects", "", below)])
+            page = sorted((place for place in known if place < below), reverse=True)
+            page = page if self.state.complete else page[:EFFECTS]
+            found = next((effect for place in page if (effect := known[place]) is not None), None)
+            if found is not None or self.state.complete or len(page) < EFFECTS:
+                return found
+            below = page[-1]
+
+    def require_around(self, paths: Iterable[str], scope: str) -> None:
+        """Raise Missing once for some tasks, and for the scopes, maps and repeats that lie around."""
+        if self.state.complete:
+            return
+        around = scopes_around(scope)
+        loops = [loop_of(each)[0] for each in around]
+        missing: list[Key] = []
+        for kind, names, known, changed in (
+            ("task", paths, self.state.tasks, self.changes.tasks),
+            ("scope", around, self.state.scopes, self.changes.scopes),
+            ("loop", loops, self.state.loops, self.changes.loops),
+        ):
+            missing += [(kind, name) for name in names if name not in known and name not in changed]
+        if missing:
+            raise Missing(missing)
+
+    def require_loops(self, paths: Iterable[str]) -> None:
+        """Raise Missing once for all maps and repeats that were not looked for."""
+        missing = [path for path in paths if path not in self.state.loops and path not in self.changes.loops]
+        if missing and not self.state.complete:
+            raise Missing([("loop", path) for path in missing])
 
     def results(self, loop: LoopRow) -> Document:
         """What the items of a map gave, as one list in their order; null for those that did not succeed."""

@@ -227,7 +227,7 @@ def _task(
         disposition=record["disposition"],
         waits_for=_waits_for(record, node),
         progress=_progress(record),
-        undoes=graph.undoes.get(record["path"], ""),
+        undoes=graph.owner(record["path"]),
         items=items,
         child_run_id="" if child is None else child.child,
     )

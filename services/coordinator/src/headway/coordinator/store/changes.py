@@ -54,5 +54,6 @@ class Saving(Struct, eq=False):
         mine.loops.update(later.loops)
         mine.scopes.update(later.scopes)
         mine.children.update(later.children)
+        mine.effects.update(later.effects)
         for scope, paths in later.dropped.items():
             mine.drop(scope, paths)

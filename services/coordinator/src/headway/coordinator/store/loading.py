@@ -19,6 +19,7 @@ from headway.coordinator.core.rows import (
     AttemptRow,
     BeatRow,
     ChildRow,
+    EffectRow,
     LoopRow,
     Parent,
     RunRow,
@@ -28,7 +29,7 @@ from headway.coordinator.core.rows import (
     TaskRow,
     TokenRow,
 )
-from headway.coordinator.core.state import PAGE, PAGES, Key, State
+from headway.coordinator.core.state import EFFECTS, PAGE, PAGES, WITH_UNDONE, Key, State
 from headway.coordinator.ids import child_id
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
@@ -374,11 +375,26 @@ async def _load_page(connection: Connection, bucket: int, held: Mapping[UUID, He
         page, loop, first = key[0], key[1], key[2]
         state = held[run_id].state
         records = await connection.fetch(
-            SQL["get_scopes_in_order"], bucket, run_id, loop, first, sorted(PAGES[str(page)]), PAGE
+            SQL["get_scopes_in_order"],
+            bucket,
+            run_id,
+            loop,
+            first,
+            sorted(PAGES[str(page)]),
+            PAGE,
+            page in WITH_UNDONE,
         )
         for record in records:
             if state.scopes.get(record["path"]) is None:
                 state.scopes[record["path"]] = _scope_row(record)
+        state.loaded.add(key)
+
+
+async def _load_effects(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    for run_id, key in asked:
+        state = held[run_id].state
+        for record in await connection.fetch(SQL["get_latest_effects"], bucket, run_id, key[2], EFFECTS):
+            state.effects.setdefault(record["place"], EffectRow(record["place"], record["path"], record["attempt"]))
         state.loaded.add(key)
 
 
@@ -454,6 +470,7 @@ _LOADERS: Mapping[str, _Loader] = {
     "scope": _load_scopes,
     **dict.fromkeys(PAGES, _load_page),
     "results": _load_results,
+    "effects": _load_effects,
     "child": _load_children,
     "child_id": _load_child_ids,
     "deadline": _load_deadlines,

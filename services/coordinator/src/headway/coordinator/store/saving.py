@@ -52,6 +52,7 @@ async def save(connection: Connection, bucket: int, batch: Iterable[Saving], now
     for statement, rows in _sides(savings):
         await _put(connection, statement, bucket, rows)
     await _save_timers(connection, bucket, savings, rest)
+    await _delete_effects(connection, bucket, savings)
     await _save_handovers(connection, bucket, savings, now)
     await _delete_dropped(connection, bucket, savings)
     return not rest and not any(_has_sides(saving) for saving in savings)
@@ -77,7 +78,7 @@ def _has_sides(saving: Saving) -> bool:
     """It changes what save_steps does not write."""
     changes = saving.changes
     beside = changes.timers or changes.tokens or changes.signals or changes.labels or changes.loops or changes.scopes
-    return bool(beside or saving.requests or changes.children or saving.handovers)
+    return bool(beside or saving.requests or changes.children or changes.effects or saving.handovers)
 
 
 async def _save_rest(connection: Connection, bucket: int, savings: Sequence[Saving], now: datetime) -> None:
@@ -250,6 +251,8 @@ def _sides(savings: Sequence[Saving]) -> Iterable[tuple[str, Rows]]:
     ]  # fmt: skip
     yield "put_loops", [(s.held.run_id, *_loop(row)) for s in savings for row in s.changes.loops.values()]
     yield "put_scopes", [(s.held.run_id, *_scope(row)) for s in savings for row in s.changes.scopes.values()]
+    effects = [(s.held.run_id, place, row) for s in savings for place, row in s.changes.effects.items()]
+    yield "put_effects", [(run_id, place, row.path, row.attempt) for run_id, place, row in effects if row is not None]
     yield "put_children", [(s.held.run_id, *_child(row)) for s in savings for row in s.changes.children.values()]
     yield "insert_requests", [(s.held.run_id, request_id, answer) for s in savings for request_id, answer in s.requests]
 
@@ -283,7 +286,7 @@ def _loop(row: LoopRow) -> tuple[Any, ...]:
     return (
         row.path, row.attempt, row.total, row.source, row.started, row.open, row.succeeded, row.failed, row.cancelled,
         row.output_bytes, path, attempt, orjson.dumps(row.failures), row.stop, row.closing, row.cursor, row.redo_from,
-        row.redo_failed,
+        row.redo_failed, row.undone,
     )  # fmt: skip
 
 
@@ -292,7 +295,14 @@ def _scope(row: ScopeRow) -> tuple[Any, ...]:
     return (
         row.path, row.loop, row.index, row.created_at, row.state, row.attempt, row.failing, row.stopped, row.open_tasks,
         row.succeeded_tasks, row.unhandled_tasks, _json(row.error), path, attempt, row.output_bytes, row.finished_at,
+        row.undone,
     )  # fmt: skip
+
+
+async def _delete_effects(connection: Connection, bucket: int, savings: Iterable[Saving]) -> None:
+    taken = [(s.held.run_id, place) for s in savings for place, row in s.changes.effects.items() if row is None]
+    if taken:
+        await connection.executemany(SQL["delete_effect"], [(bucket, *key) for key in taken])
 
 
 async def _delete_dropped(connection: Connection, bucket: int, savings: Iterable[Saving]) -> None:

@@ -126,7 +126,8 @@ def _compile_graph(
     _check_graph(reading, drafts, nodes, edge_drafts, shape, frozenset({FINALLY, *undone_by.values()}))
     is_whole = is_whole and not shape.back_edges
     if around is not None:
-        _refuse_compensation(reading, drafts)
+        if around.is_in_finally:
+            _refuse_compensation(reading, drafts)
         _refuse_sets_in_maps(reading, drafts, around)
     checked = Shape(tuple(nodes), (*shape.edges, *edges_for_checking(undone_by, len(shape.edges))))
     scope = ScopeCheck(reading.faults, nodes, checked if is_whole else None, around, drafts)
@@ -158,9 +159,8 @@ def _with_last(drafts: dict[str, NodeDraft], last: NodeDraft | None) -> dict[str
 def _refuse_compensation(reading: Reading, drafts: dict[str, NodeDraft]) -> None:
     for draft in drafts.values():
         if draft.node.compensate is not None:
-            message = "nodes in the body of a map or repeat cannot be undone"
-            remedy = "let another map go over the results of this one"
-            reading.faults.add(draft.places["compensate"], Code.NOT_IN_A_BODY, message, remedy)
+            message = "what runs at the end of a run is not undone"
+            reading.faults.add(draft.places["compensate"], Code.NOT_IN_A_BODY, message, "remove compensate")
 
 
 def _refuse_sets_in_maps(reading: Reading, drafts: dict[str, NodeDraft], around: Around) -> None:

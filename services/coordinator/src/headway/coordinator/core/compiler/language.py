@@ -387,7 +387,7 @@ def _worker(queue: str) -> tuple[Field, ...]:
         Field(
             name="compensate",
             kind=Kind.NODE,
-            doc="The node that undoes it when the run fails or is cancelled; a worker node without edges.",
+            doc="The node beside it that undoes it if the run fails or is cancelled; a worker node without edges.",
             default="none",
         ),
     )
@@ -618,10 +618,7 @@ NODES: Mapping[NodeType, NodeKind] = {
             Field(
                 name="body",
                 kind=Kind.BODY,
-                doc=(
-                    "What is done for each: one node, called `step`, or `nodes` and `edges`. No `set`, `finish`, "
-                    "`wait_for_event` or `compensate` in it."
-                ),
+                doc=("What is done for each: one node, called `step`, or `nodes` and `edges`. No `set` in it."),
                 required=True,
             ),
             Field(
@@ -666,10 +663,7 @@ NODES: Mapping[NodeType, NodeKind] = {
             Field(
                 name="body",
                 kind=Kind.BODY,
-                doc=(
-                    "What is done: one node, called `step`, or `nodes` and `edges`. No `set`, `finish`, "
-                    "`wait_for_event` or `compensate` in it."
-                ),
+                doc="What is done: one node, called `step`, or `nodes` and `edges`.",
                 required=True,
             ),
             Field(name="until", kind=Kind.CONDITION, doc="Asked after each iteration: it ends when this holds."),
@@ -753,7 +747,7 @@ NODES: Mapping[NodeType, NodeKind] = {
             Field(
                 name="compensate",
                 kind=Kind.NODE,
-                doc="The node that undoes it when the run fails or is cancelled; a worker node without edges.",
+                doc="The node beside it that undoes it if the run fails or is cancelled; a worker node without edges.",
                 default="none",
             ),
         ),

@@ -421,6 +421,10 @@ def _read_loop(reading: Reading, entries: Entries, draft: NodeDraft, depth: int)
     if "keep_last" in entries and any(inner.body is not None for inner in nodes.values()):
         message = "keep_last cannot stand where a map or repeat is in the body"
         reading.faults.add(entries.place_of("keep_last"), Code.CONTRADICTION, message, "move it to the inner repeat")
+    if "keep_last" in entries and any(inner.node.compensate is not None for inner in nodes.values()):
+        message = "keep_last cannot stand where a node of the body is undone: its rows would be gone by then"
+        remedy = "remove keep_last, or compensate"
+        reading.faults.add(entries.place_of("keep_last"), Code.CONTRADICTION, message, remedy)
     if "keep_last" in entries and any(inner.node.count is not None for inner in nodes.values()):
         message = "keep_last cannot stand where a node of the body counts signals"
         remedy = "remove it: what was counted is known by the rows of its iterations"

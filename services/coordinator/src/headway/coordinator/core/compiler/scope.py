@@ -51,6 +51,16 @@ class Around:
     scope: "ScopeCheck"
     loop: NodeDraft
 
+    @property
+    def is_in_finally(self) -> bool:
+        """It is what runs at the end of a run, or lies in that."""
+        around: Around | None = self
+        while around is not None:
+            if around.loop.node.id == FINALLY:
+                return True
+            around = around.scope.around
+        return False
+
     def loops(self) -> Iterator[Node]:
         """The maps and repeats around, innermost first."""
         around: Around | None = self
@@ -137,7 +147,13 @@ class ScopeCheck:
         if shape is None:
             self._check_sites((*body.result, *body.repeats), None)
             return
-        outer = [name for name in self._nodes if not (shape.incoming[name] and shape.outgoing[name])]
+        undoing = {node.compensate for node in self._nodes.values()}
+        onward = {
+            name: [index for index in shape.outgoing[name] if shape.edges[index].target not in undoing]
+            for name in self._nodes
+            if name not in undoing
+        }
+        outer = [name for name, edges in onward.items() if not (shape.incoming[name] and edges)]
         ends = [name for name in outer if self._nodes[name].type is not NodeType.FINISH]  # behind it nobody asks
         first = len(shape.edges)
         edges = [Edge(index=first + place, source=name, target=_END) for place, name in enumerate(ends)]
@@ -350,10 +366,7 @@ class ScopeCheck:
 
     def _check_outcome(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
         del view, guarded
-        around = self._around
-        while around is not None and around.loop.node.id != FINALLY:
-            around = around.scope.around
-        if around is None:
+        if self._around is None or not self._around.is_in_finally:
             message = "outcome is there only in finally: elsewhere nothing is known yet of how the run ends"
             self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, "read nodes.name.state")
         elif len(mention.path) > 1 and mention.path[1] not in language.OUTCOME_FIELDS:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide._children import tell_parent
 from headway.coordinator.core.decide._contracts import breach
-from headway.coordinator.core.decide._undoing import not_undone, undo_next
+from headway.coordinator.core.decide._undoing import undo_rest
 from headway.coordinator.core.document import NULL
 from headway.coordinator.core.effort import Effort
 from headway.coordinator.core.machines import RunState, TaskState
@@ -58,9 +58,7 @@ def settle(walk: Walk) -> None:
 def _conclude(walk: Walk) -> Conclusion | None:
     """How the run ends; None: something in it may happen yet."""
     ended = _outcome(walk)
-    while ended is not None and ended is not RunState.SUCCEEDED and undo_next(walk):
-        ended = _outcome(walk)
-    if ended is None:
+    if ended is None or (ended is not RunState.SUCCEEDED and undo_rest(walk)):
         return None
     run = walk.run
     error = None if ended is RunState.SUCCEEDED else _run_error(walk, ended)
@@ -120,11 +118,17 @@ def _outcome(walk: Walk) -> RunState | None:
 
 def _run_error(walk: Walk, ended: RunState) -> dict[str, Json]:
     error = _cause(walk, ended)
-    failed = not_undone(walk.draft, walk.graph) if walk.run.is_compensating else []
-    if failed:
-        standing = ", ".join(f"{owner} ({undo} failed)" for owner, undo in failed[:NAMED_PATHS])
-        error["message"] = f"{error['message']}; not undone: {standing}"
-    return error
+    steering = walk.run.steering
+    if not steering.standing:
+        return error
+    spots = [walk.graph.spot(path) for path in steering.standing]
+    failed = [spot.beside(spot.node.compensate or "") for spot in spots]
+    named = ", ".join(f"{path} ({undo} failed)" for path, undo in zip(steering.standing, failed, strict=True))
+    more = steering.not_undone - len(failed)
+    message = f"{error['message']}; not undone: {named}" + (f" and {more} more" if more else "")
+    paths = error["paths"]
+    known: list[Json] = paths if isinstance(paths, list) else []
+    return {**error, "message": message, "paths": [*known, *failed][:NAMED_PATHS]}
 
 
 def _cause(walk: Walk, ended: RunState) -> dict[str, Json]:

@@ -211,7 +211,8 @@ def _timer_fired(walk: Walk, event: TimerFired) -> None:
         case "cancel_grace":
             _loops.close(walk, event.path)
         case "go_on":
-            _loops.go_on(walk, event.path)
+            if event.path:  # of the run itself: what it undoes goes on as it comes to rest
+                _loops.go_on(walk, event.path)
         case _:
             raise LookupError(event.kind)
 

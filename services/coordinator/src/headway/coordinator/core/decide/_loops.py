@@ -74,7 +74,7 @@ def _goes_on(walk: Walk, path: str, node: Node, loop: LoopRow) -> bool:
     chosen = {index: walk.chosen[scope] for scope, (owner, index) in owners.items() if owner == path}
     is_repeat = node.type is NodeType.REPEAT
     unfinished = loop.failed or loop.cancelled or (loop.stop is not None if is_repeat else loop.started < loop.total)
-    if not (chosen or unfinished):
+    if (is_repeat and loop.undone) or not (chosen or unfinished or loop.undone):
         return False
     started = min(chosen) + 1 if chosen and is_repeat else loop.started
     redo_from = None if chosen and is_repeat else 0  # a chosen iteration is the latest one then
@@ -191,18 +191,22 @@ def _open(walk: Walk, scope: str) -> None:
     graph = walk.graph.body(scope)
     if walk.run.epoch == 1:
         walk.draft.assume_absent(scope)
-    elif walk.draft.scope(scope) is not None:
-        paths = [inside(scope, name) for name in graph.plan.nodes]
+    is_there = walk.draft.scope(scope) is not None
+    if is_there:
         walk.draft.require_bodies(graph, [scope])
-        for path in paths:
-            row = walk.draft.task(path)
-            if row is not None and not row.is_open:
-                walk.emit(do.RedoTask(path=path, generation=row.generation + (row.state is TaskState.SUCCEEDED)))
+        part = redo.Part(walk.draft, graph, scope)
+        rows, gone = part.tasks(), redo.undone(part)
+        walk.emit(do.OpenScope(path=scope))
+        for name, row in rows.items():
+            if not row.is_open and name not in graph.undoes:
+                repeats = row.state is TaskState.SUCCEEDED or name in gone
+                walk.emit(do.RedoTask(path=row.path, generation=row.generation + repeats))
         for name in sorted(graph.gathers):
             if walk.draft.token(inside(scope, name)) is not None:
                 slots = tuple(range(len(graph.incoming[name])))
                 walk.emit(do.EraseTokens(path=inside(scope, name), slots=slots))
-    walk.emit(do.OpenScope(path=scope))
+    if not is_there:
+        walk.emit(do.OpenScope(path=scope))
     for name in graph.starts:
         walk.start(inside(scope, name))
 

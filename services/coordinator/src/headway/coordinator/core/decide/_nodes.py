@@ -124,7 +124,7 @@ def _subflow(walk: Walk, path: str, node: Node, *, keep_input: bool) -> None:
 def _set_input(walk: Walk, path: str, template: Template) -> None:
     """Render the input once; a reference to a whole payload is kept as a reference."""
     row = walk.row(path)
-    counts = path not in walk.graph.undoes  # there the generation says what is undone
+    counts = not walk.graph.owner(path)  # there the generation says what is undone
     scope = _scope_for(walk, path)
     whole = whole_reference(template)
     key = None if whole is None else _stored_at(scope, whole)

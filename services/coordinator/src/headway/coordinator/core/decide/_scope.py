@@ -197,9 +197,15 @@ class Scope:
         if what == "item" and is_map:
             return self._item(self._walk.loop(where), index, path, depth + 1)
         if what == "last" and not is_map:
-            output = self._walk.loop(where).output
+            output = self._last(where, index)
             return self._inside(output, NULL if output is None else self._walk.draft.payload(output), path, depth + 1)
         raise UnknownValue(path)
+
+    def _last(self, where: str, index: int) -> PayloadKey | None:
+        """The output of the iteration before: the latest one, unless something is undone in one that is long over."""
+        if not self._walk.run.is_compensating:
+            return self._walk.loop(where).output
+        return self._walk.scope(scope_at(where, index - 1)).output if index else None
 
     def _item(self, loop: LoopRow, index: int, path: VariablePath, depth: int) -> Json | orjson.Fragment:
         draft = self._walk.draft

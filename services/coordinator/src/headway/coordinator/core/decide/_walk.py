@@ -6,7 +6,7 @@ edges a failed one that names it. A node that is not chosen passes dead on, a bl
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -72,13 +72,14 @@ class Walk:
     Attributes:
         room: items of maps and repeats that may still be begun, stopped or closed in this decision.
         chosen: of a retry, the chosen nodes by their scope.
+        instead: by path, what happens to a node that would start again at once.
         grace: how long what is stopped may take.
         deadline_at: of a child that starts or is reopened: its parent's.
     """
 
     __slots__ = (
         "_queue", "actions", "at", "chance", "chosen", "deadline_at", "draft", "effort", "grace", "graph",
-        "projector", "room",
+        "instead", "projector", "room",
     )  # fmt: skip
 
     def __init__(self, state: State, event: Event) -> None:
@@ -92,6 +93,7 @@ class Walk:
         self.room = PAGE
         self.effort = Effort()
         self.chosen: Mapping[str, tuple[str, ...]] = {}
+        self.instead: Mapping[str, Callable[[str], None]] = {}
         self.grace = GRACE
         self.deadline_at: datetime | None = None
         self._queue: deque[tuple[Graph, str, Edge, Token]] = deque()
@@ -369,6 +371,8 @@ class Walk:
         self.emit(do.CompleteTask(path=path, via=via, has_output=output is not None, reported=reported, cause=cause))
         self.cancel_timers(path)
         spot = self.graph.spot(path)
+        if spot.node.compensate is not None:
+            self.emit(do.NoteEffect(path=path))
         is_switch = spot.node.type is NodeType.SWITCH
         for edge in spot.outgoing:
             if edge.on is EdgeKind.SUCCESS and is_switch:
@@ -417,6 +421,8 @@ class Walk:
             self._send(spot, edge, token)
         if disposition == "unhandled":
             self._fail_around(spot.scope)
+        elif spot.name in spot.graph.undoes:
+            self.emit(do.LeaveStanding(path=spot.beside(spot.graph.undoes[spot.name])))
 
     def _retry(self, path: str, via: str, failure: Failure, due_at: datetime, *, reported: bool) -> None:
         self.cancel_timers(path, only_attempt=True)
@@ -483,7 +489,7 @@ class Walk:
         run = self.run
         if run.is_stopping:
             return Halt(stopping=True, failing=True, cause=run.stop_cause)
-        if not scope and not run.failing:
+        if run.is_compensating or (not scope and not run.failing):  # only what undoes begins then
             return _FREE
         found: Halt | None = None
         while scope:
@@ -547,6 +553,9 @@ class Walk:
             rows = [row for path in paths if (row := known.get(path)) is not None and row.is_open]
             if len(rows) != count:
                 self.draft.require_tasks(paths)
+            if len(rows) != count and not scope:  # in an item that is over, something undoes another
+                self.draft.require("open")
+                rows += [row for row in known.values() if row.is_open and "." in row.path and graph.owner(row.path)]
         else:
             rows = [row for row in known.values() if row.is_open]
             if len(rows) != count:
@@ -565,9 +574,9 @@ class Walk:
 
         An always edge started it, or it undoes another, or it is what runs at the end.
         """
-        if path in self.graph.undoes or path == FINALLY:
-            return True
         spot = self.graph.spot(path)
+        if spot.name in spot.graph.undoes or path == FINALLY:
+            return True
         if not any(edge.on is EdgeKind.ALWAYS for edge in spot.incoming):
             return False
         if not spot.gathers:
@@ -609,6 +618,8 @@ class Walk:
         if spot.name in spot.graph.raced and self.is_beaten(path):
             for edge in spot.outgoing:
                 self._send(spot, edge, DEAD)
+        if cause == "unknown" and spot.node.compensate is not None:
+            self.emit(do.NoteEffect(path=path))
 
 
 def _has_all(spot: Spot, row: TokenRow) -> bool:
@@ -626,4 +637,4 @@ def _disposition(spot: Spot, handler: int | None) -> str:
         return "handled"
     if spot.node.optional:
         return "optional"
-    return "tolerated" if spot.name in spot.graph.tolerant else "unhandled"
+    return "tolerated" if spot.name in spot.graph.tolerant or spot.name in spot.graph.undoes else "unhandled"

@@ -8,7 +8,7 @@ from headway.coordinator.core.graph import Graph, Spot
 from headway.coordinator.core.paths import inside, loop_of, scopes_around
 from headway.coordinator.core.plan import CONTROL_NODES, Expression, Node, Template, VariablePath
 from headway.coordinator.core.rows import RUN_INPUT
-from headway.coordinator.core.state import Key
+from headway.coordinator.core.state import LATEST, Key
 from headway.coordinator.core.templates import reads
 
 _INPUT_KEY: Key = ("payload", *RUN_INPUT)
@@ -30,11 +30,13 @@ def wants(graph: Graph, event: RunEvent) -> frozenset[Key]:
 def _wants_at(graph: Graph, path: str) -> frozenset[Key]:
     """The same for what happens to a task; an empty path: none."""
     own = graph.spots.get(path)
-    if own is not None and own.node.body is None:
+    if own is not None and own.node.body is None and path not in graph.undoes:
         return _after(graph, path)
     if not graph.has(path):  # reports may name any path
         return frozenset()
     spot = graph.spot(path)
+    if spot.name in spot.graph.undoes:
+        return _in_scope(spot) | {("effects", "", LATEST)}
     return _in_scope(spot) | ({("loop", path)} if spot.node.body is not None else set())
 
 

@@ -8,12 +8,12 @@ and the map or repeat, which goes on; other items keep their results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from headway.coordinator.core import actions as do
-from headway.coordinator.core.decide._undoing import undone
+from headway.coordinator.core.decide._undoing import took_effect
 from headway.coordinator.core.decide._weighing import within_reach
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState, TaskState
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from headway.coordinator.core.plan import Edge, Json
     from headway.coordinator.core.rows import PayloadKey
     from headway.coordinator.core.state import Draft
-
-Begin: TypeAlias = Callable[[str], None]
-"""Lets the pending node of a path begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +90,17 @@ def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
     """
     by_scope = _by_scope(draft, graph, chosen)
     part = Part(draft, graph, "")
-    gone = undone(draft, graph)
+    gone = undone(part)
     picked = {*gone, *_pick(part, tuple(by_scope.get("", ())))}
     last = part.task(FINALLY) if graph.has_finally else None
     if not picked and (last is None or last.state is TaskState.SUCCEEDED):
         raise NothingToRetry(run_id=draft.state.run_id)
     return _plan(part, picked, gone)
+
+
+def chosen_by_scope(draft: Draft, graph: Graph, chosen: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+    """The chosen nodes by their scopes. Raises what `plan_redo` does."""
+    return {scope: tuple(names) for scope, names in _by_scope(draft, graph, chosen).items()}
 
 
 def _by_scope(draft: Draft, graph: Graph, chosen: Iterable[str]) -> dict[str, dict[str, None]]:
@@ -109,8 +111,8 @@ def _by_scope(draft: Draft, graph: Graph, chosen: Iterable[str]) -> dict[str, di
             raise NodeNotFound(node=path, workflow=graph.plan.workflow, version=str(draft.run.version))
         if graph.has_finally and is_within(path, FINALLY):
             raise InvalidArgument(field="node", problem=f"{FINALLY} runs again by itself when the retried run ends")
-        if path in graph.undoes:
-            raise NodeUndoes(node=path, undone=graph.undoes[path])
+        if owner := graph.owner(path):
+            raise NodeUndoes(node=path, undone=owner)
         spot = graph.spot(path)
         row = draft.task(path) if _is_begun(draft, spot.scope) else None
         if row is None or was_passed_over(row):
@@ -161,11 +163,52 @@ def _plan(part: Part, picked: set[str], gone: frozenset[str] = frozenset()) -> R
 def redo(walk: Walk, event: RunRetried) -> None:
     """Reopen the run and start again from the chosen nodes."""
     plan = plan_redo(walk.draft, walk.graph, event.chosen)
-    walk.chosen = {scope: tuple(names) for scope, names in _by_scope(walk.draft, walk.graph, event.chosen).items()}
+    walk.chosen = chosen_by_scope(walk.draft, walk.graph, event.chosen)
     reopen(walk, "retry", plan, keep_input=not event.render_inputs)
 
 
-def reopen(walk: Walk, opening: str, plan: RedoPlan, *, keep_input: bool, instead: Mapping[str, Begin] = {}) -> None:
+def starts_at_once(draft: Draft, graph: Graph, path: str) -> bool:
+    """True when nothing that a retry from a node does again leads to it, nor to the maps and repeats around it.
+
+    Raises:
+        NodeNotFound, NodeUndoes, NodeNotReached: there is no such node to be retried.
+        Missing: more rows are needed.
+    """
+    for scope, names in _by_scope(draft, graph, [path]).items():
+        part = Part(draft, graph.body(scope), scope)
+        gone = undone(part)
+        plan = _plan(part, {*gone, *_pick(part, tuple(names))}, gone)
+        begins_anew = any(part.graph.plan.nodes[name].type is NodeType.REPEAT for name in gone & names.keys())
+        if begins_anew or not names.keys() <= {*plan.starts}:
+            return False
+    return True
+
+
+def undone(part: Part) -> frozenset[str]:
+    """Nodes whose effect was undone, or may have been, since they completed; and loops in which that happened."""
+    graph, draft = part.graph, part.draft
+    names = [
+        name
+        for name, undo in graph.undone_by.items()
+        if (row := part.task(name)) is not None
+        and took_effect(row)
+        and (undoing := part.task(undo)) is not None
+        and undoing.generation == row.attempt
+    ]
+    loops = {name: inside(part.scope, name) for name, body in graph.bodies.items() if body.can_undo}
+    draft.require_loops(loops.values())
+    names += [
+        name
+        for name, path in loops.items()
+        if (loop := draft.loop(path)) is not None
+        and loop.undone
+        and (row := part.task(name)) is not None
+        and not was_passed_over(row)
+    ]
+    return frozenset(names)
+
+
+def reopen(walk: Walk, opening: str, plan: RedoPlan, *, keep_input: bool) -> None:
     """Reopen the run as planned.
 
     Args:
@@ -173,13 +216,12 @@ def reopen(walk: Walk, opening: str, plan: RedoPlan, *, keep_input: bool, instea
         opening: its name in REOPENINGS.
         plan: what is redone.
         keep_input: of the nodes that start, unless they had none.
-        instead: by path, what happens to a node that would start at once.
     """
     variables = _kept_variables(walk, plan, keep_input=keep_input)
     walk.emit(do.ReopenRun(opening=opening, chosen=plan.starts, reset=plan.reset, kept=plan.kept))
     if variables is not None:
         walk.emit(do.ResetVariables(values=variables))
-    _redo(walk, Part(walk.draft, walk.graph, ""), plan, keep_input=keep_input, instead=instead)
+    _redo(walk, Part(walk.draft, walk.graph, ""), plan, keep_input=keep_input)
 
 
 def _kept_variables(walk: Walk, plan: RedoPlan, *, keep_input: bool) -> dict[str, Json] | None:
@@ -210,7 +252,8 @@ def _goes_on(walk: Walk, plan: RedoPlan, name: str, keep_input: bool) -> bool:  
     """True for a repeat that takes up its iterations where they stopped."""
     loop = walk.draft.loop(name) if keep_input and name in plan.starts else None
     is_chosen = any(loop_of(scope)[0] == name for scope in walk.chosen if scope)
-    return loop is not None and (is_chosen or bool(loop.failed or loop.cancelled or loop.stop is not None))
+    unfinished = loop is not None and bool(loop.failed or loop.cancelled or loop.stop is not None)
+    return loop is not None and not loop.undone and (is_chosen or unfinished)
 
 
 def redo_scope(walk: Walk, scope: str, chosen: tuple[str, ...]) -> None:
@@ -218,15 +261,17 @@ def redo_scope(walk: Walk, scope: str, chosen: tuple[str, ...]) -> None:
     part = Part(walk.draft, walk.graph.body(scope), scope)
     if walk.scope(scope).state is not RunState.RUNNING:
         walk.emit(do.ReopenScope(path=scope))
-    picked = _pick(part, chosen) or {name for name in part.graph.starts if part.task(name) is not None}
-    _redo(walk, part, _plan(part, picked), keep_input=True)
+    gone = undone(part)
+    picked = {*gone, *_pick(part, chosen)} or {name for name in part.graph.starts if part.task(name) is not None}
+    _redo(walk, part, _plan(part, picked, gone), keep_input=True)
     walk.touch(scope)
 
 
-def _redo(walk: Walk, part: Part, plan: RedoPlan, *, keep_input: bool, instead: Mapping[str, Begin] = {}) -> None:
-    graph, scope = part.graph, part.scope
+def _redo(walk: Walk, part: Part, plan: RedoPlan, *, keep_input: bool) -> None:
+    graph, scope, instead = part.graph, part.scope, walk.instead
     again = (*plan.starts, *plan.reset)
-    doubtful = {edge.index: edge for name in again if name not in instead for edge in _doubtful(part, name, plan.nodes)}
+    weighed = [name for name in again if inside(scope, name) not in instead]
+    doubtful = {edge.index: edge for name in weighed for edge in _doubtful(part, name, plan.nodes)}
     for name in again:
         row = walk.row(inside(scope, name))
         repeats = row.state is TaskState.SUCCEEDED or name in plan.undone
@@ -277,13 +322,9 @@ def _named(part: Part, name: str) -> set[str]:
 def _excuse(walk: Walk, part: Part, plan: RedoPlan, named: Mapping[str, set[str]]) -> None:
     """Failures that counted because a join could not fire, which now can again, are tolerated until it cannot.
 
-    Those of nodes that were to undo what is done anew count no more. `named`: by node, as its tokens stood before.
+    `named`: by node, as its tokens stood before.
     """
     graph = part.graph
-    for name in graph.undoes:
-        row = part.task(name)
-        if row is not None and row.disposition == "unhandled":
-            walk.emit(do.ExcuseFailure(path=row.path))
     excused: set[str] = set()
     counting: set[str] = set()
     for name in graph.gathers:

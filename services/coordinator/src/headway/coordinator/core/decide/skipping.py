@@ -6,12 +6,12 @@ from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide._children import leave
 from headway.coordinator.core.decide._nodes import PAYLOAD_LIMIT
 from headway.coordinator.core.decide._walk import Walk
-from headway.coordinator.core.decide.redo import plan_redo, reopen, was_passed_over
+from headway.coordinator.core.decide.redo import chosen_by_scope, plan_redo, reopen, starts_at_once, was_passed_over
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import NodeSkipped
 from headway.coordinator.core.graph import Spot
 from headway.coordinator.core.machines import REOPENINGS, SKIP_TRANSITION, TaskState
-from headway.coordinator.core.paths import is_within, scope_of
+from headway.coordinator.core.paths import is_within
 from headway.coordinator.core.plan import FINALLY, Json, NodeType
 from headway.coordinator.core.refusals import (
     InvalidArgument,
@@ -46,7 +46,7 @@ def skip(walk: Walk, event: NodeSkipped) -> None:
     if row is None or was_passed_over(row):
         raise NodeNotReached(node=path)
     if walk.graph.node(path).body is not None:
-        remedy = "its result is that of its items or iterations; skip nodes in them, of a paused run"
+        remedy = "its result is that of its items or iterations; skip nodes in them"
         raise NodeNotSkippable(node=path, state=row.state, remedy=remedy)
     chosen = _chosen(walk, walk.graph.spot(path), event.output.value)
     if run.is_paused:
@@ -64,15 +64,13 @@ def _reopen(walk: Walk, event: NodeSkipped, chosen: int | None, row: TaskRow) ->
     if is_within(path, FINALLY):
         remedy = "it runs again by itself at the run's next end; retry the run"
         raise NodeNotSkippable(node=path, state=row.state, remedy=remedy)
-    if scope_of(path):
-        remedy = "it is in a map or repeat; retry it, pause the run, and skip it then"
-        raise NodeNotSkippable(node=path, state=row.state, remedy=remedy)
     plan = plan_redo(walk.draft, walk.graph, [path])
-    if path not in plan.starts:
+    if not starts_at_once(walk.draft, walk.graph, path):
         remedy = "nodes that lead to it start again with the run; retry the run, or skip those"
         raise NodeNotSkippable(node=path, state=row.state, remedy=remedy)
-    succeed = partial(_succeed, walk, event, chosen, "decide_succeeded")
-    reopen(walk, "skip", plan, keep_input=True, instead={path: succeed})
+    walk.chosen = chosen_by_scope(walk.draft, walk.graph, [path])
+    walk.instead = {path: partial(_succeed, walk, event, chosen, "decide_succeeded")}
+    reopen(walk, "skip", plan, keep_input=True)
 
 
 def _succeed(walk: Walk, event: NodeSkipped, chosen: int | None, via: str, path: str) -> None:

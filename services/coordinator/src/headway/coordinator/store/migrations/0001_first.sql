@@ -225,6 +225,7 @@ CREATE TABLE loops (
     cursor         integer,                          -- items from here on have not been told of the stop yet
     redo_from      integer,                          -- items from here on that did not succeed are to be done again
     redo_failed    boolean  NOT NULL,                -- of those, failed ones too
+    undone         boolean  NOT NULL DEFAULT false,  -- something in its items was undone: a retry does it again
     CONSTRAINT loops_pkey PRIMARY KEY (bucket, run_id, path),
     CONSTRAINT loops_counts CHECK (open >= 0 AND succeeded >= 0 AND failed >= 0 AND cancelled >= 0
                                    AND open + succeeded + failed + cancelled = started AND started <= total)
@@ -250,6 +251,7 @@ CREATE TABLE scopes (
     output_bytes    integer     NOT NULL,
     created_at      timestamptz NOT NULL,
     finished_at     timestamptz,
+    undone          boolean     NOT NULL DEFAULT false, -- something in it was undone since it was begun
     CONSTRAINT scopes_pkey PRIMARY KEY (bucket, run_id, path),
     CONSTRAINT scopes_state CHECK (state IN ('running', 'succeeded', 'failed', 'cancelled')),
     CONSTRAINT scopes_final_has_end CHECK ((state <> 'running') = (finished_at IS NOT NULL)),
@@ -259,6 +261,16 @@ CREATE TABLE scopes (
 CREATE INDEX scopes_in_order ON scopes (bucket, run_id, loop, index);
 
 -- Runs that subflow nodes started: a row for each attempt. In the parent's bucket.
+-- What nodes that can be undone did, and is not undone yet; the latest is undone first.
+CREATE TABLE effects (
+    bucket  smallint NOT NULL,
+    run_id  uuid     NOT NULL,
+    place   bigint   NOT NULL,                       -- the order in which they came
+    path    text     NOT NULL,                       -- of the task
+    attempt bigint   NOT NULL,
+    CONSTRAINT effects_pkey PRIMARY KEY (bucket, run_id, place)
+);
+
 CREATE TABLE children (
     bucket       smallint    NOT NULL,
     run_id       uuid        NOT NULL,               -- the parent

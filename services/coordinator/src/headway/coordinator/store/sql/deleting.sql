@@ -59,6 +59,7 @@ requests_gone AS (DELETE FROM requests WHERE bucket = $1 AND run_id = ANY ($2)),
 reports_gone AS (DELETE FROM stale_reports WHERE bucket = $1 AND run_id = ANY ($2)),
 labels_gone AS (DELETE FROM run_labels WHERE bucket = $1 AND run_id = ANY ($2)),
 beats_gone AS (DELETE FROM beats WHERE bucket = $1 AND run_id = ANY ($2)),
+effects_gone AS (DELETE FROM effects WHERE bucket = $1 AND run_id = ANY ($2)),
 children_gone AS (DELETE FROM children WHERE bucket = $1 AND run_id = ANY ($2)),
 loops_gone AS (DELETE FROM loops WHERE bucket = $1 AND run_id = ANY ($2)),
 scopes_gone AS (DELETE FROM scopes WHERE bucket = $1 AND run_id = ANY ($2))
