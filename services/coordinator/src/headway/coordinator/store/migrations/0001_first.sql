@@ -250,13 +250,12 @@ CREATE TABLE scopes (
     output_bytes    integer     NOT NULL,
     created_at      timestamptz NOT NULL,
     finished_at     timestamptz,
-    CONSTRAINT scopes_pkey PRIMARY KEY (bucket, run_id, path),
+    CONSTRAINT scopes_pkey PRIMARY KEY (bucket, run_id, loop, index),  -- the only index: no other is taken for it
     CONSTRAINT scopes_state CHECK (state IN ('running', 'succeeded', 'failed', 'cancelled')),
     CONSTRAINT scopes_final_has_end CHECK ((state <> 'running') = (finished_at IS NOT NULL)),
     CONSTRAINT scopes_open_has_tasks CHECK ((state = 'running') = (open_tasks > 0)),
     CONSTRAINT scopes_failed_has_error CHECK ((state = 'failed') = (error IS NOT NULL))
 ) WITH (fillfactor = 60);
-CREATE INDEX scopes_in_order ON scopes (bucket, run_id, loop, index);
 
 -- Runs that subflow nodes started: a row for each attempt. In the parent's bucket.
 CREATE TABLE children (

@@ -18,12 +18,12 @@ CROSS JOIN LATERAL (
 -- Some items and iterations.
 SELECT s.run_id, s.path, s.loop, s.index, s.created_at, s.state, s.attempt, s.failing, s.stopped, s.open_tasks,
        s.succeeded_tasks, s.unhandled_tasks, s.error, s.output_path, s.output_attempt, s.output_bytes, s.finished_at
-FROM unnest($2::uuid[], $3::text[]) AS x (run_id, path)
+FROM unnest($2::uuid[], $3::text[], $4::integer[]) AS x (run_id, loop, index)
 CROSS JOIN LATERAL (
     SELECT run_id, path, loop, index, created_at, state, attempt, failing, stopped, open_tasks, succeeded_tasks,
            unhandled_tasks, error, output_path, output_attempt, output_bytes, finished_at
     FROM scopes
-    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
+    WHERE bucket = $1 AND run_id = x.run_id AND loop = x.loop AND index = x.index
     LIMIT 1
 ) AS s;
 
@@ -58,7 +58,7 @@ INSERT INTO loops (bucket, run_id, path, attempt, total, source, started, open, 
                    output_bytes, output_path, output_attempt, failures, stop, closing, cursor, redo_from, redo_failed)
 SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::integer[], $6::text[], $7::integer[],
     $8::integer[], $9::integer[], $10::integer[], $11::integer[], $12::bigint[], $13::text[], $14::bigint[],
-    $15::bytea[], $16::text[], $17::boolean[], $18::integer[], $19::integer[], $20::boolean[]) AS x
+    $15::bytea[], $16::text[], $17::boolean[], $18::integer[], $19::integer[], $20::boolean[], $21::bigint[]) AS x
 ON CONFLICT (bucket, run_id, path) DO UPDATE
 SET attempt = EXCLUDED.attempt, total = EXCLUDED.total, source = EXCLUDED.source, started = EXCLUDED.started,
     open = EXCLUDED.open, succeeded = EXCLUDED.succeeded, failed = EXCLUDED.failed, cancelled = EXCLUDED.cancelled,
@@ -73,7 +73,7 @@ INSERT INTO scopes (bucket, run_id, path, loop, index, created_at, state, attemp
 SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::integer[], $6::timestamptz[], $7::text[],
     $8::bigint[], $9::boolean[], $10::boolean[], $11::integer[], $12::integer[], $13::integer[], $14::bytea[],
     $15::text[], $16::bigint[], $17::integer[], $18::timestamptz[]) AS x
-ON CONFLICT (bucket, run_id, path) DO UPDATE
+ON CONFLICT (bucket, run_id, loop, index) DO UPDATE
 SET state = EXCLUDED.state, attempt = EXCLUDED.attempt, failing = EXCLUDED.failing, stopped = EXCLUDED.stopped,
     open_tasks = EXCLUDED.open_tasks, succeeded_tasks = EXCLUDED.succeeded_tasks,
     unhandled_tasks = EXCLUDED.unhandled_tasks, error = EXCLUDED.error, output_path = EXCLUDED.output_path,
@@ -81,7 +81,7 @@ SET state = EXCLUDED.state, attempt = EXCLUDED.attempt, failing = EXCLUDED.faili
 
 -- name: delete_scope
 -- A finished iteration that a repeat does not keep; many in one exchange.
-DELETE FROM scopes WHERE bucket = $1 AND run_id = $2 AND path = $3;
+DELETE FROM scopes WHERE bucket = $1 AND run_id = $2 AND loop = $3 AND index = $4;
 
 -- name: delete_scope_tasks
 -- The tasks of such an iteration.
