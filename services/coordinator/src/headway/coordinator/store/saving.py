@@ -284,7 +284,7 @@ def _loop(row: LoopRow) -> tuple[Any, ...]:
     return (
         row.path, row.attempt, row.total, row.source, row.started, row.open, row.succeeded, row.failed, row.cancelled,
         row.output_bytes, path, attempt, orjson.dumps(row.failures), row.stop, row.closing, row.cursor, row.redo_from,
-        row.redo_failed,
+        row.redo_failed, row.redo_chosen,
     )  # fmt: skip
 
 

@@ -104,11 +104,16 @@ def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
 def _by_scope(draft: Draft, graph: Graph, chosen: Iterable[str]) -> dict[str, dict[str, None]]:
     """The chosen nodes by their scopes, and the maps and repeats that lie around them by theirs."""
     by_scope: dict[str, dict[str, None]] = {}
-    for path in chosen:
+    named = tuple(chosen)
+    for path in named:
         if not graph.has(path):
             raise NodeNotFound(node=path, workflow=graph.plan.workflow, version=str(draft.run.version))
         if graph.has_finally and is_within(path, FINALLY):
             raise InvalidArgument(field="node", problem=f"{FINALLY} runs again by itself when the retried run ends")
+    around = {scope for path in named for scope in scopes_around(graph.spot(path).scope)}
+    draft.require_scopes(sorted(around))
+    draft.require_tasks(named)
+    for path in named:
         if path in graph.undoes:
             raise NodeUndoes(node=path, undone=graph.undoes[path])
         spot = graph.spot(path)

@@ -4,11 +4,11 @@
 -- How far some maps and repeats are.
 SELECT l.run_id, l.path, l.attempt, l.total, l.source, l.started, l.open, l.succeeded, l.failed, l.cancelled,
        l.output_bytes, l.output_path, l.output_attempt, l.failures, l.stop, l.closing, l.cursor, l.redo_from,
-       l.redo_failed
+       l.redo_failed, l.redo_chosen
 FROM unnest($2::uuid[], $3::text[]) AS x (run_id, path)
 CROSS JOIN LATERAL (
     SELECT run_id, path, attempt, total, source, started, open, succeeded, failed, cancelled, output_bytes, output_path,
-           output_attempt, failures, stop, closing, cursor, redo_from, redo_failed
+           output_attempt, failures, stop, closing, cursor, redo_from, redo_failed, redo_chosen
     FROM loops
     WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
     LIMIT 1
@@ -55,7 +55,8 @@ CROSS JOIN LATERAL (
 -- name: put_loops
 -- Maps and repeats after their events; the run's lock guards them.
 INSERT INTO loops (bucket, run_id, path, attempt, total, source, started, open, succeeded, failed, cancelled,
-                   output_bytes, output_path, output_attempt, failures, stop, closing, cursor, redo_from, redo_failed)
+                   output_bytes, output_path, output_attempt, failures, stop, closing, cursor, redo_from, redo_failed,
+                   redo_chosen)
 SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::integer[], $6::text[], $7::integer[],
     $8::integer[], $9::integer[], $10::integer[], $11::integer[], $12::bigint[], $13::text[], $14::bigint[],
     $15::bytea[], $16::text[], $17::boolean[], $18::integer[], $19::integer[], $20::boolean[], $21::bigint[]) AS x
@@ -64,7 +65,7 @@ SET attempt = EXCLUDED.attempt, total = EXCLUDED.total, source = EXCLUDED.source
     open = EXCLUDED.open, succeeded = EXCLUDED.succeeded, failed = EXCLUDED.failed, cancelled = EXCLUDED.cancelled,
     output_bytes = EXCLUDED.output_bytes, output_path = EXCLUDED.output_path, output_attempt = EXCLUDED.output_attempt,
     failures = EXCLUDED.failures, stop = EXCLUDED.stop, closing = EXCLUDED.closing, cursor = EXCLUDED.cursor,
-    redo_from = EXCLUDED.redo_from, redo_failed = EXCLUDED.redo_failed;
+    redo_from = EXCLUDED.redo_from, redo_failed = EXCLUDED.redo_failed, redo_chosen = EXCLUDED.redo_chosen;
 
 -- name: put_scopes
 -- Items and iterations after their events; the run's lock guards them.
