@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from bench.measure import growth, idle, latency, recovery, soak, starts, throughput, timers
+from bench.measure import growth, idle, latency, recovery, retention, soak, starts, throughput, timers
 from bench.pace import Pace, Samples
 from bench.rig import BROKER, ONE, TWO, UNREAD, Rig, Setting
 
@@ -112,6 +112,13 @@ FIGURES = (
         quick=False,
     ),
     Figure(
+        name="growth_map",
+        meaning="cost of an item of a map of 10,000, by that of a map of 10",
+        how="CPU of the whole stack, 20,000 items each, 200 under way",
+        measure=growth.maps,
+        quick=False,
+    ),
+    Figure(
         name="recovery_s",
         meaning="s from the end of a killed worker's lease until its task is READY again, the longest of 10,000",
         how="ends of the leases by Get, LeaseExpired by GetHistory; SIGKILL, leases of 10 s",
@@ -166,6 +173,22 @@ FIGURES = (
         how="64 callers of Start at a time; no worker; then all runs are there and all are dispatched",
         measure=starts.starts,
         on=UNREAD,
+    ),
+    Figure(
+        name="db_bytes_per_task_kept",
+        meaning="bytes by which the database has grown for each finished task, its run still kept",
+        how="as db_bytes_per_task, over 2,000 runs of the line with `retention: 1m`",
+        measure=retention.retention,
+        quick=False,
+        alone=True,
+    ),
+    Figure(
+        name="db_bytes_per_task_removed",
+        meaning="the same, when retention has removed the runs: what is left on disk, free for later runs",
+        how="behind the last removal and a plain VACUUM, as autovacuum makes it",
+        measure=retention.retention,
+        quick=False,
+        alone=True,
     ),
     Figure(
         name="growth_stored",

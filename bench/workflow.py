@@ -4,12 +4,13 @@ STEPS = 10
 PAD = "x" * 180  # with the counter and the braces, about 200 bytes of payload
 
 
-def line(name: str, steps: int = STEPS) -> str:
+def line(name: str, steps: int = STEPS, *, retention: str = "") -> str:
     """A line of `call` nodes with an expression on each input; the output is how many steps its counter went through.
 
     Args:
         name: The workflow's name.
         steps: How many nodes, besides the `finish` at the end.
+        retention: How long finished runs are kept, such as "1m"; empty: for ever.
     """
     nodes: list[str] = []
     for step in range(steps):
@@ -17,7 +18,8 @@ def line(name: str, steps: int = STEPS) -> str:
         values = f'{{n: "${{{before}.n + 1}}", step: {step}, pad: "${{{before}.pad}}"}}'
         nodes.append(f"  s{step}: {{type: call, handler: bench.step, queue: bench, input: {values}}}")
     nodes.append(f'  done: {{type: finish, output: "${{nodes.s{steps - 1}.output.n}}"}}')
-    return _source(name, nodes, [[*(f"s{step}" for step in range(steps)), "done"]])
+    source = _source(name, nodes, [[*(f"s{step}" for step in range(steps)), "done"]])
+    return f"{source}retention: {retention}\n" if retention else source
 
 
 def wide(name: str, width: int) -> str:
@@ -27,6 +29,13 @@ def wide(name: str, width: int) -> str:
         for step in range(width)
     ]
     return _source(name, [*nodes, "  all: {type: join}"], [[f"s{step}", "all"] for step in range(width)])
+
+
+def mapped(name: str, at_once: int) -> str:
+    """A map over `input.items` of `call` nodes, with so many items under way at once; a step is an item's index."""
+    body = '{type: call, handler: bench.step, queue: bench, input: {step: "${index}"}}'
+    node = f'  all: {{type: map, over: "${{input.items}}", max_concurrency: {at_once}, body: {body}}}'
+    return _source(name, [node], [])
 
 
 def unread(name: str) -> str:

@@ -10,10 +10,13 @@ from bench.measure.throughput import LINE, prepare
 from bench.pace import Pace, Samples
 from bench.rig import ONE, Rig, open_rig
 from bench.stored import store
-from bench.workflow import line, wide
+from bench.workflow import line, mapped, wide
 
 SMALL, LARGE = 10, 1000  # nodes of a run
 WIDE_RUNS, LONG_RUNS = 10, 10  # large ones
+SMALL_MAP, LARGE_MAP = 10, 10_000  # items
+MAP_RUNS = 2  # large ones, all in flight together
+AT_ONCE = 100  # items of a map under way
 STORED = 1_000_000  # runs
 LAST_REPORTS = 0.5  # seconds between the last handler's end and the end of what it causes
 
@@ -43,6 +46,22 @@ async def sequential(rig: Rig, _pace: Pace) -> Samples:
         )
         costs.append(await _cost_us(rig, work, runs=LONG_RUNS * LARGE // steps, in_flight=LONG_RUNS))
     return {"growth_sequential": [costs[0] / costs[1]]}
+
+
+async def maps(rig: Rig, _pace: Pace) -> Samples:
+    """CPU for each item of a map of ten thousand, against ten; as many items under way in both."""
+    await rig.client.deploy(mapped("mapped", AT_ONCE))
+    costs: list[float] = []
+    for items in (LARGE_MAP, SMALL_MAP):
+        work = Work(
+            workflow="mapped",
+            input={"items": [*range(items)]},
+            last_step=items - 1,
+            expected=Expected(output=None, tasks=1),
+        )
+        in_flight = MAP_RUNS * AT_ONCE // min(AT_ONCE, items)
+        costs.append(await _cost_us(rig, work, runs=MAP_RUNS * LARGE_MAP // items, in_flight=in_flight))
+    return {"growth_map": [costs[0] / costs[1]]}
 
 
 async def stored(empty: Rig, pace: Pace) -> Samples:

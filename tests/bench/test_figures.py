@@ -110,6 +110,8 @@ def test_the_document_has_medians_and_spreads_and_groups_of_their_own() -> None:
     [
         workflow.line("line"),
         workflow.line("line_1000", 1000),
+        workflow.line("fading", retention="1m"),
+        workflow.mapped("mapped", 100),
         workflow.wide("wide", 1000),
         workflow.unread("unread"),
         workflow.held("held", 1000, "10s"),

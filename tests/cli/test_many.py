@@ -53,7 +53,7 @@ async def test_a_pause_a_resume_and_a_skip_by_filter_carry_what_those_of_one_run
     which = ("--workflow", "w", "--label", "customer=42", "--yes")
 
     paused = await headway("pause", *which, "--reason", "outage", "--pause-clock")
-    resumed = await headway("resume", *which)
+    resumed = await headway("resume", *which, "--paused")
     skipped = await headway("skip", "charge", *which, "--output", '{"ok": true}', "--reason", "by hand")
 
     assert [each.code for each in (paused, resumed, skipped)] == [1, 1, 1]
@@ -61,6 +61,7 @@ async def test_a_pause_a_resume_and_a_skip_by_filter_carry_what_those_of_one_run
     assert (pause.pause.reason, pause.pause.pause_clock) == ("outage", True)
     assert resume.WhichOneof("operation") == "resume"
     assert (skip.skip.node, skip.skip.output, skip.skip.reason) == ("charge", b'{"ok":true}', "by hand")
+    assert [each.filter.paused for each in (pause, resume, skip)] == [False, True, False]
     assert all(dict(each.filter.labels) == {"customer": "42"} for each in (pause, resume, skip))
 
 

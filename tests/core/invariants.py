@@ -72,8 +72,7 @@ def check_counts(world: World) -> None:
             assert [loop.open, loop.succeeded, loop.failed, loop.cancelled] == counted, path
         most = node.max_concurrency if node.type is NodeType.MAP else 1
         assert loop.open >= 0
-        chosen_begin_at_once = world.run.epoch > 1 and node.type is NodeType.MAP
-        assert loop.open <= most or chosen_begin_at_once, path
+        assert loop.open <= most, path
         assert loop.open + loop.succeeded + loop.failed + loop.cancelled == loop.started <= loop.total
         is_open = world.task(path).state is TaskState.WAITING
         assert is_open or not loop.open or world.task(path).state is TaskState.PENDING, path

@@ -16,7 +16,7 @@ from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.paths import inside, loop_of, scope_of, scopes_around
 from headway.coordinator.core.plan import FINALLY, Edge, EdgeKind, Node, NodeType
-from headway.coordinator.core.rows import TaskRow
+from headway.coordinator.core.rows import BEATEN, TaskRow
 from tests.core.generated import FAILS, FAULTY, HOLDS
 from tests.core.simulator import World
 
@@ -74,7 +74,10 @@ def tell(graph: Graph, tasks: Mapping[str, TaskRow]) -> Told:
 
 
 def _was_beaten(graph: Graph, name: str, tasks: Mapping[str, TaskRow]) -> bool:
-    """A join that stops the others has fired, and all ways on from the node lead to it."""
+    """A join that stops the others has fired, now or before a retry, and all ways on from the node lead to it."""
+    own = tasks.get(name)
+    if own is not None and own.cause == BEATEN:
+        return True
     return any(
         node.cancels_rest
         and name != node.id

@@ -72,11 +72,17 @@ class Player:
             elif world.db.timers and not (world.waiting() and self._seldom()):
                 world.fire(world.next_timer())
             elif world.waiting():
-                path = self.chance.of(world.waiting())
-                world.signal(world.graph.node(path).event or "none", {"by": "somebody"})
+                world.signal(self._awaited(self.chance.of(world.waiting())), {"by": "somebody"})
             else:
                 raise AssertionError(f"the run hangs: {world.states()}")
         raise AssertionError(f"the run does not end: {world.states()}")
+
+    def _awaited(self, path: str) -> str:
+        """The name of the signal that a node waits for, which an expression may have given."""
+        kept = self.world.task(path).input
+        return self.world.graph.node(path).event or (
+            "none" if kept is None else str(self.world.db.payloads[kept].value)
+        )
 
     # --- workers
 

@@ -227,3 +227,95 @@ def test_a_retry_takes_up_failed_items_only_as_far_as_they_may_be_under_way() ->
 
     assert world.input("done") == {"all": [0, None, 2, 3], "n": 3}
     check_replay(world)
+
+
+def test_a_retry_takes_up_chosen_items_only_as_far_as_they_may_be_under_way() -> None:
+    world = begin(RESIZE, {"images": [1, 2, 3, 4, 5]})
+    for index in range(5):
+        world.run_task(f"resize[{index}].step", index)
+    world.run_task("done")
+
+    world.retry("resize[4].step", "resize[0].step", "resize[2].step", "resize[3].step")
+    assert world.ready() == ["resize[0].step", "resize[2].step"]
+    world.run_task("resize[2].step", "c")
+    assert world.ready() == ["resize[0].step", "resize[3].step"]
+    world.cancel()
+    assert world.state is RunState.CANCELLED
+
+    world.retry("resize[3].step")
+    assert world.ready() == ["resize[3].step", "resize[4].step"]
+    for path, output in (("resize[3].step", "d"), ("resize[4].step", "e"), ("resize[0].step", "a")):
+        world.run_task(path, output)
+
+    assert world.input("done") == {"all": ["a", 1, "c", "d", "e"], "n": 5}
+    assert [world.task(f"resize[{index}].step").generation for index in range(5)] == [2, 1, 2, 2, 2]
+    check_replay(world)
+
+
+def test_more_chosen_items_than_one_decision_begins_follow_by_pages() -> None:
+    world = World(workflow(RESIZE.replace("max_concurrency: 2", "max_concurrency: 1000")), thorough=False)
+    world.start({"images": list(range(250))})
+    for key in (world.next_timer(), world.next_timer()):
+        world.fire(key)
+    for path in world.ready():
+        world.run_task(path, 1)
+    world.run_task("done")
+
+    world.retry(*(f"resize[{index}].step" for index in range(250)))
+    assert len(world.ready()) == 100
+    world.fire(world.next_timer())
+    world.fire(world.next_timer())
+
+    assert len(world.ready()) == 250
+    check_replay(world)
+
+
+def test_nodes_that_are_chosen_in_inner_maps_wait_for_their_turn_too() -> None:
+    world = begin(
+        """
+        nodes:
+          a:
+            type: map
+            over: "${input}"
+            max_concurrency: 1
+            output: "${nodes.b.output}"
+            body:
+              nodes:
+                b: {type: map, over: "${item}", max_concurrency: 1, body: {type: call, handler: b, input: "${item}"}}
+        """,
+        [[1, 2, 3], [4, 5]],
+    )
+    while world.ready():
+        run_ready(world)
+    assert world.state is RunState.SUCCEEDED
+
+    world.retry("a[1].b[0].step", "a[0].b[0].step", "a[0].b[2].step")
+    order: list[str] = []
+    while ready := world.ready():
+        order += ready
+        run_ready(world)
+
+    assert order == ["a[0].b[0].step", "a[0].b[2].step", "a[1].b[0].step"]
+    assert world.state is RunState.SUCCEEDED
+    check_replay(world)
+
+
+def test_failures_that_are_yet_to_be_redone_do_not_stop_a_retry() -> None:
+    world = begin(
+        RESIZE.replace("max_concurrency: 2", "max_concurrency: 2\n        tolerate: 2"), {"images": [1, 2, 3, 4]}
+    )
+    world.fail_task("resize[0].step")
+    world.fail_task("resize[1].step")
+    world.lease("resize[3].step")
+    world.fail_task("resize[2].step")
+    world.fail("resize[3].step", final=True)
+    assert world.state is RunState.FAILED
+
+    world.retry()
+    world.fail_task("resize[0].step")
+    assert world.ready() == ["resize[1].step", "resize[2].step"]
+    while world.ready():
+        run_ready(world, "again")
+
+    assert world.input("done") == {"all": [None, "again", "again", "again"], "n": 3}
+    check_replay(world)

@@ -129,6 +129,24 @@ async def test_runs_are_paused_helped_over_a_node_and_resumed_each_judged_by_its
     assert [event.type for event in await world.first.history(second)][-2:] == ["RunPaused", "RunResumed"]
 
 
+async def test_a_resume_means_paused_runs_and_a_filter_can_say_so(world: World) -> None:
+    await world.first.deploy(ONE)
+    first, running, second, failed = [await world.first.start("one", labels={"team": "red"}) for _ in range(4)]
+    await end(world, failed, fail=True)
+    for run_id in (first, second):
+        await bulk(world, {"pause": runs_pb2.BulkPause()}, filter={"run_id_prefix": run_id})
+    node = (await world.first.get(first)).tasks[0].path
+    skip = {"skip": runs_pb2.BulkSkip(node=node, output=b"1")}
+
+    skipped = await bulk(world, skip, dry_run=True, filter={"paused": True})
+    resumed = await bulk(world, {"resume": runs_pb2.BulkResume()}, size=1, filter={"labels": {"team": "red"}})
+    named = {"workflow": "one", "states": [runs_pb2.RUN_STATE_RUNNING, runs_pb2.RUN_STATE_FAILED]}
+    judged = await bulk(world, {"resume": runs_pb2.BulkResume()}, filter=named)
+
+    assert skipped == resumed == [(second, ""), (first, "")]
+    assert judged == [(failed, "RUN_CLOSED"), (second, ""), (running, ""), (first, "")]
+
+
 async def test_a_bulk_delete_removes_finished_runs(world: World) -> None:
     await world.first.deploy(ONE)
     ids = [await world.first.start("one") for _ in range(3)]

@@ -118,6 +118,30 @@ async def test_each_filter_finds_what_it_says_and_all_together_what_all_say(worl
     assert await found(world, namespace="b") == []
 
 
+async def test_paused_runs_are_found_alone_and_with_whatever_else_is_asked(world: World) -> None:
+    await world.first.deploy(ONE, EVENT)
+    paused, other = [await world.first.start("one", key=f"k{n}", labels={"shop": "a", "no": f"{n}"}) for n in range(2)]
+    waiting = await world.first.start("waiting")
+    ended = await world.first.start("one")
+    await end(world, ended)
+    for run_id in (paused, waiting):
+        await world.first.runs.Pause(runs_pb2.PauseRequest(run_id=run_id, request_id=str(uuid4())))
+
+    assert await found(world, paused=True) == [waiting, paused]
+    assert await found(world, size=1, paused=True) == [waiting, paused]
+    alone: list[dict[str, Any]] = [
+        {"workflow": "one"},
+        {"labels": {"shop": "a"}},
+        {"labels": {"shop": "a"}, "states": [RUNNING]},
+        {"key": "k0"},
+        {"key_prefix": "k"},
+        {"run_id_prefix": paused},
+    ]
+    assert [await found(world, paused=True, **each) for each in alone] == [[paused]] * len(alone)
+    none: list[dict[str, Any]] = [{"run_id_prefix": other}, {"states": [SUCCEEDED]}, {"finished_from": instant(0)}]
+    assert [await found(world, paused=True, **each) for each in none] == [[]] * len(none)
+
+
 async def test_a_run_that_is_reopened_is_no_longer_listed_as_failed(world: World) -> None:
     await world.first.deploy(ONE)
     run_id = await world.first.start("one")

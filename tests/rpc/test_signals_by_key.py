@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -84,6 +85,38 @@ async def test_a_signal_with_start_that_is_repeated_is_answered_as_the_first_tim
 
     assert answers[0] == answers[1] == answers[2]
     assert await received(world, answers[0].run.run_id) == 1
+
+
+async def test_a_signal_with_start_counts_once_for_its_id_whoever_sends_it(world: World) -> None:
+    await world.first.deploy(EVENT)
+
+    first = await with_start(world, id="e1")
+    again = await with_start(world, id="e1", payload=b'{"by": "Bob"}')
+    by_key_again = await by_key(world, "k", id="e1")
+    other = await with_start(world, id="e2")
+
+    assert first.run.run_id == other.run.run_id
+    assert first.seq == again.seq == by_key_again.seq != other.seq
+    assert await received(world, first.run.run_id) == 2
+    assert (await world.first.task(first.run.run_id, "ask")).output == b'{"by": "Ada"}'
+
+
+async def test_a_signal_with_start_past_its_time_is_not_taken(world: World) -> None:
+    await world.first.deploy(
+        "workflow: late\nnodes:\n  work: {type: call, handler: h}\n  ask: {type: wait_for_event, event: approval}\n"
+        "edges: [[work, ask]]\n"
+    )
+    gone = (await with_start(world, "a", workflow="late", ttl=timedelta(minutes=1))).run.run_id
+    kept = (await with_start(world, "b", workflow="late", ttl=timedelta(minutes=3))).run.run_id
+    await world.database.execute("UPDATE signals SET expires_at = expires_at - interval '2 minutes'")
+
+    for run_id in (gone, kept):
+        dispatch = await world.dispatch(run_id)
+        await world.first.grant(dispatch)
+        await world.first.succeed(dispatch)
+
+    assert [await world.first.state(run_id) for run_id in (gone, kept)] == ["RUNNING", "SUCCEEDED"]
+    assert (await world.first.task(gone, "ask")).state == runs_pb2.TASK_STATE_WAITING
 
 
 async def test_of_many_that_start_and_signal_at_the_same_time_one_starts_and_all_signal(world: World) -> None:

@@ -77,11 +77,14 @@ FILTERS: Mapping[str, dict[str, Any]] = {
     "a label on what succeeded": {"labels": (("customer", "42"),), "states": frozenset({RunState.SUCCEEDED})},
     "keys that begin so": {"key_prefix": "ORDER-123"},
     "keys that begin so, failed": {"key_prefix": "ORDER-", "states": frozenset({RunState.FAILED})},
+    "what is paused": {"paused": True},
+    "what is paused, with a label of all": {"paused": True, "labels": (("shop", "corner"),)},
     "the beginning of an id": {"id_prefix": "0" * 25},
 }
 # What a page may read, in blocks of 8 KiB: a look-up is about four, a page of runs at the most one each.
 LIMITS = {
     "a label of all, on a failure": 7_000,  # looks at many, as no index holds both
+    "what is paused, with a label of all": 7_000,
     "keys that begin so, failed": 7_000,
     "keys that begin so": 7_000,
     "what started and ended then": 4_000,

@@ -35,10 +35,14 @@ BY_KEY = {
     "run_labels": RUN_KEY,
     "start_keys": ("bucket", "namespace", "key"),
 }
-# And in those that every step goes through, the rest of the key too.
-HOT = {"grant_leases", "look_at_leases", "renew_leases", "look_at_renewals"}
-BY_WHOLE_KEY = BY_KEY | {"tasks": (*RUN_KEY, "path"), "outputs": (*RUN_KEY, "path", "attempt", "role")}
-ALSO_BY_KEY = {"signals_waiting", "scopes_in_order"}
+# And in those that every step goes through, in a large run too, the rest of the key too.
+HOT = {"grant_leases", "look_at_leases", "renew_leases", "look_at_renewals", "get_scopes", "delete_scope"}
+BY_WHOLE_KEY = BY_KEY | {
+    "tasks": (*RUN_KEY, "path"),
+    "outputs": (*RUN_KEY, "path", "attempt", "role"),
+    "scopes": (*RUN_KEY, "loop", "index"),
+}
+ALSO_BY_KEY = {"signals_waiting"}
 # What these read instead is shown by test_lists.py.
 NOT_BY_KEY = {
     "find_by_creation",

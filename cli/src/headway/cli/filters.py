@@ -39,6 +39,11 @@ class Filters(Protocol):
         ...
 
     @property
+    def paused(self) -> bool:
+        """Only paused ones."""
+        ...
+
+    @property
     def failure_class(self) -> str | None:
         """How they failed."""
         ...
@@ -85,6 +90,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--workflow", metavar="NAME", help="of this workflow")
     group.add_argument("--version", type=at_least_one, metavar="N", help="of this version")
     group.add_argument("--state", action="append", default=[], choices=STATES, help="in this state (or: repeat it)")
+    group.add_argument("--paused", action="store_true", help="that is paused")
     group.add_argument("--failure-class", choices=CLASSES, help="that ended so")
     group.add_argument("--key", help="started with this idempotency key; `ORDER-*`: with one that begins so")
     group.add_argument("--parent", metavar="RUN", help="started by subflow nodes of this run (its whole id)")
@@ -110,6 +116,7 @@ def filter_of(given: Filters) -> RunFilter:
         workflow=given.workflow,
         version=given.version,
         states=tuple(RunState(state) for state in given.state),
+        paused=given.paused,
         failure_class=given.failure_class,
         created_from=given.since,
         created_until=given.until,

@@ -128,7 +128,7 @@ class BulkCalls:
     def resume_all(
         self, wanted: RunFilter, *, dry_run: bool = False, request_id: str | None = None
     ) -> AsyncIterator[BulkResult]:
-        """End pauses; without states in the filter, of all open runs. Those that are not paused stay as they are."""
+        """End pauses; without states in the filter, only paused runs are meant, with them others stay as they are."""
         return self._bulk(wanted, dry_run=dry_run, request_id=request_id, resume=runs_pb2.BulkResume())
 
     def skip_all(

@@ -31,6 +31,7 @@ class RunFilter:
         labels: All of these, by name.
         run_id_prefix: How their ids begin.
         parent_run_id: The run whose subflow nodes started them.
+        paused: Only paused ones.
     """
 
     workflow: str | None = None
@@ -46,6 +47,7 @@ class RunFilter:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     run_id_prefix: str | None = None
     parent_run_id: str | None = None
+    paused: bool = False
 
     def message(self) -> runs_pb2.RunFilter:
         """The filter as it goes over the wire."""
@@ -59,6 +61,7 @@ class RunFilter:
             labels=self.labels,
             run_id_prefix=self.run_id_prefix or "",
             parent_run_id=self.parent_run_id or "",
+            paused=self.paused,
         )
         for name in ("created_from", "created_until", "finished_from", "finished_until"):
             instant: datetime | None = getattr(self, name)

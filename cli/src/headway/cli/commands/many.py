@@ -22,6 +22,7 @@ class Meant:
     workflow: str | None
     version: int | None
     state: list[str]
+    paused: bool
     failure_class: str | None
     key: str | None
     label: list[tuple[str, str]]

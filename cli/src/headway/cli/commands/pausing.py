@@ -60,7 +60,10 @@ class Pause(Meant, Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume(Meant, Command):
-    """Let a paused run go on, or all that filters mean; runs that are not paused stay as they are."""
+    """Let a paused run go on, or all paused runs that filters mean.
+
+    With --state, runs that are not paused are meant too, and stay as they are.
+    """
 
     name: ClassVar = ("resume",)
     help: ClassVar = "let paused runs go on"

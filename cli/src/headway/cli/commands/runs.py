@@ -105,6 +105,7 @@ class List(Command):
     workflow: str | None
     version: int | None
     state: list[str]
+    paused: bool
     failure_class: str | None
     key: str | None
     label: list[tuple[str, str]]

@@ -482,7 +482,7 @@ class Item(_message.Message):
     def __init__(self, path: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., output: _Optional[bytes] = ...) -> None: ...
 
 class RunFilter(_message.Message):
-    __slots__ = ("workflow", "version", "states", "failure_class", "created_from", "created_until", "finished_from", "finished_until", "key", "key_prefix", "labels", "run_id_prefix", "parent_run_id")
+    __slots__ = ("workflow", "version", "states", "failure_class", "created_from", "created_until", "finished_from", "finished_until", "key", "key_prefix", "labels", "run_id_prefix", "parent_run_id", "paused")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -503,6 +503,7 @@ class RunFilter(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_PREFIX_FIELD_NUMBER: _ClassVar[int]
     PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
     workflow: str
     version: int
     states: _containers.RepeatedScalarFieldContainer[RunState]
@@ -516,7 +517,8 @@ class RunFilter(_message.Message):
     labels: _containers.ScalarMap[str, str]
     run_id_prefix: str
     parent_run_id: str
-    def __init__(self, workflow: _Optional[str] = ..., version: _Optional[int] = ..., states: _Optional[_Iterable[_Union[RunState, str]]] = ..., failure_class: _Optional[str] = ..., created_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., key: _Optional[str] = ..., key_prefix: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., run_id_prefix: _Optional[str] = ..., parent_run_id: _Optional[str] = ...) -> None: ...
+    paused: bool
+    def __init__(self, workflow: _Optional[str] = ..., version: _Optional[int] = ..., states: _Optional[_Iterable[_Union[RunState, str]]] = ..., failure_class: _Optional[str] = ..., created_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., key: _Optional[str] = ..., key_prefix: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., run_id_prefix: _Optional[str] = ..., parent_run_id: _Optional[str] = ..., paused: _Optional[bool] = ...) -> None: ...
 
 class ListRequest(_message.Message):
     __slots__ = ("namespace", "filter", "page_size", "page_token")

@@ -316,12 +316,13 @@ class MoveCursor(Order, frozen=True, gc=False, tag=42):
 
 
 class ReopenLoop(Order, frozen=True, gc=False, tag=43):
-    """It goes on in a run that was reopened. `started`: of a repeat that goes back; redo_from as in the row."""
+    """It goes on in a run that was reopened. `started`: of a repeat that goes back; what is redone, as in the row."""
 
     path: str
     started: int
     redo_from: int | None
     redo_failed: bool
+    redo_chosen: int | None = None
 
 
 class OpenScope(Order, frozen=True, gc=False, tag=44):

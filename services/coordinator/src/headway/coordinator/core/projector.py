@@ -508,7 +508,8 @@ class Projector:
             row.succeeded, row.failed, row.cancelled, row.failures = action.started, 0, 0, []
             before = self.draft.scope(scope_at(action.path, action.started - 2)) if action.started > 1 else None
             row.output = None if before is None else before.output
-        row.started, row.redo_from, row.redo_failed = action.started, action.redo_from, action.redo_failed
+        row.started, row.redo_from = action.started, action.redo_from
+        row.redo_failed, row.redo_chosen = action.redo_failed, action.redo_chosen
         row.undone = row.undone and action.redo_from is not None
 
     def _open_scope(self, action: do.OpenScope) -> None:

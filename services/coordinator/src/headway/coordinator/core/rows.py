@@ -218,6 +218,8 @@ class LoopRow(Struct):
         cursor: items from here on have not been told of the stop yet; None: all have.
         redo_from: items from here on that did not succeed are to be done again before new ones begin; None: none.
         redo_failed: of those, failed ones too; else only those that were stopped, or undone.
+        redo_chosen: before them, the chosen ones from `redo_from` on: the attempt of its task that stored which; None:
+            none are left.
         undone: something in its items was undone, and is wanted anew by a retry.
     """
 
@@ -238,6 +240,7 @@ class LoopRow(Struct):
     cursor: int | None = None
     redo_from: int | None = None
     redo_failed: bool = False
+    redo_chosen: int | None = None
     undone: bool = False
 
 

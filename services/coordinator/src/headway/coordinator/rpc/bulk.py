@@ -54,11 +54,13 @@ class Operation:
         states: in which it can be done at all; where a filter names none, these are meant.
         apply: does it, and gives an answer or an exception for each run of the page.
         check: refuses what is wrong whatever the run, even where none is meant. Raises Refusal.
+        paused: where a filter names no states, of those only the paused ones are meant.
     """
 
     states: frozenset[RunState]
     apply: Callable[[Page], Awaitable[Sequence[object]]]
     check: Callable[[pb.BulkRequest], object] = field(default=lambda _: None)
+    paused: bool = False
 
 
 async def _cancel(page: Page) -> Sequence[object]:
@@ -137,7 +139,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "retry": Operation(frozenset({RunState.FAILED, RunState.CANCELLED}), _retry),
     "delete": Operation(FINAL_RUN_STATES, _delete),
     "pause": Operation(_OPEN, _pause),
-    "resume": Operation(_OPEN, _resume),
+    "resume": Operation(frozenset({RunState.RUNNING}), _resume, paused=True),
     "skip": Operation(_OPEN | {RunState.FAILED}, _skip, _given_to_skip),
 }
 
@@ -155,7 +157,7 @@ async def bulk(engine: Engine, deletions: Deletions, request: pb.BulkRequest) ->
         raise InvalidArgument(field="filter", problem="it would mean every run: name at least one thing")
     operation.check(request)
     if not wanted.states:
-        wanted = replace(wanted, states=operation.states)
+        wanted = replace(wanted, states=operation.states, paused=wanted.paused or operation.paused)
     found = await find_runs(engine.pool, wanted, read_page_token(request.page_token, wanted), size)
     page = Page(
         engine=engine,

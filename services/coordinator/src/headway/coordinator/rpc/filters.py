@@ -49,6 +49,7 @@ def run_filter(given: pb.RunFilter, namespace: str) -> RunFilter:
         labels=_labels(given.labels),
         id_prefix=given.run_id_prefix,
         parent=parent,
+        paused=given.paused,
     )
 
 

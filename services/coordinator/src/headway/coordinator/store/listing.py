@@ -65,6 +65,7 @@ class RunFilter:
         finished: the same, of finished runs only; None: any, open ones too.
         labels: all of them, by name.
         parent: the run whose subflow nodes started them; None: does not matter.
+        paused: only paused runs.
         id_prefix: hexadecimal digits that the id begins with, at most 32; then the first page is the only one.
     """
 
@@ -80,6 +81,7 @@ class RunFilter:
     labels: tuple[tuple[str, str], ...] = ()
     id_prefix: str = ""
     parent: UUID | None = None
+    paused: bool = False
 
     @property
     def order(self) -> Order:
@@ -103,6 +105,7 @@ class RunFilter:
             if (not self.states or state in self.states)
             and (not self.failure_class or failure == self.failure_class)
             and (self.finished is None or state in FINAL_RUN_STATES)
+            and (not self.paused or state is RunState.RUNNING)
         ]
 
 
@@ -153,19 +156,21 @@ async def _find(connection: Connection, wanted: RunFilter, after: Place | None, 
     place = after or Place(wanted.order)
     if wanted.parent is not None:
         return await _through(connection, wanted, await _by_parent(connection, wanted.parent, place), limit)
-    is_plain = not wanted.labels and (wanted.order is Order.CREATION or wanted.created == (FIRST, LAST))
+    is_one_stream = wanted.order is Order.CREATION or wanted.created == (FIRST, LAST)
+    is_plain = is_one_stream and not (wanted.labels or wanted.paused)
     if wanted.key_prefix:
         looked = await _by_key(connection, wanted, place)
     elif is_plain or wanted.is_one_label:  # an index holds all that is asked for
         looked = await (_merged if is_plain else _by_label)(connection, wanted, place, limit + 1)
         return _cut(looked, looked.run_ids, limit)
-    elif wanted.order is Order.END:
+    elif wanted.order is Order.END or not wanted.labels:
         looked = await _merged(connection, wanted, place, WIDE_LOOK)
     else:
         looked = await _by_label(connection, wanted, place, LOOK)
     page = await _through(connection, wanted, looked, limit)
-    is_bare = wanted.order is not Order.CREATION or not (wanted.states or wanted.failure_class)
-    if len(page.run_ids) == limit or page.after is None or is_bare:
+    is_of_states = bool(wanted.states or wanted.failure_class or wanted.paused)
+    is_by_label = bool(wanted.labels) and wanted.order is Order.CREATION
+    if len(page.run_ids) == limit or page.after is None or not (is_by_label and is_of_states):
         return page
     # The label is on many runs of other states: those of the states asked for may be fewer.
     other = await _through(connection, wanted, await _merged(connection, wanted, place, WIDE_LOOK), limit)
@@ -258,6 +263,7 @@ async def _matching(connection: Connection, wanted: RunFilter, run_ids: Sequence
         *wanted.created,
         *(wanted.finished or (None, None)),
         *_columns(wanted.labels),
+        wanted.paused,
     )
     matching = {record["run_id"] for record in records}
     return [run_id for run_id in run_ids if run_id in matching]

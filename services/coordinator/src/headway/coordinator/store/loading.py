@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.paths import loop_of
 from headway.coordinator.core.plan import FailureClass
 from headway.coordinator.core.rows import (
     NOT_STEERED,
@@ -365,7 +366,8 @@ async def _load_scopes(connection: Connection, bucket: int, held: Mapping[UUID, 
         return
     for run_id, path in fresh:
         held[run_id].state.scopes[path] = None
-    arrays = [run_id for run_id, _ in fresh], [path for _, path in fresh]
+    loops = [loop_of(path) for _, path in fresh]
+    arrays = [run_id for run_id, _ in fresh], [loop for loop, _ in loops], [index for _, index in loops]
     for record in await connection.fetch(SQL["get_scopes"], bucket, *arrays):
         held[record["run_id"]].state.scopes[record["path"]] = _scope_row(record)
 

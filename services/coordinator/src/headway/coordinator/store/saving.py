@@ -11,6 +11,7 @@ import msgspec
 import orjson
 
 from headway.coordinator.core.events import FORMAT
+from headway.coordinator.core.paths import loop_of
 from headway.coordinator.core.rows import NOT_STEERED, ChildRow, LoopRow, RunRow, ScopeRow, TaskRow, TokenRow
 from headway.coordinator.store.changes import Saving
 from headway.coordinator.store.errors import NotApplied
@@ -286,7 +287,7 @@ def _loop(row: LoopRow) -> tuple[Any, ...]:
     return (
         row.path, row.attempt, row.total, row.source, row.started, row.open, row.succeeded, row.failed, row.cancelled,
         row.output_bytes, path, attempt, orjson.dumps(row.failures), row.stop, row.closing, row.cursor, row.redo_from,
-        row.redo_failed, row.undone,
+        row.redo_failed, row.redo_chosen, row.undone,
     )  # fmt: skip
 
 
@@ -310,7 +311,8 @@ async def _delete_dropped(connection: Connection, bucket: int, savings: Iterable
     dropped = [(s.held.run_id, scope, paths) for s in savings for scope, paths in s.changes.dropped.items()]
     if not dropped:
         return
-    await connection.executemany(SQL["delete_scope"], [(bucket, run_id, scope) for run_id, scope, _ in dropped])
+    scopes = [(bucket, run_id, *loop_of(scope)) for run_id, scope, _ in dropped]
+    await connection.executemany(SQL["delete_scope"], scopes)
     for statement in (
         "delete_scope_tasks",
         "delete_scope_tokens",

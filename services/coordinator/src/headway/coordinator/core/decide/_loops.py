@@ -8,7 +8,7 @@ left goes on when one of them ends, or by the timer `go_on`, so that no map hold
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import orjson
 
@@ -23,20 +23,30 @@ from headway.coordinator.core.effort import TooMuchToDecide
 from headway.coordinator.core.events import Failure
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.outcome import outcome, tally_of
-from headway.coordinator.core.paths import CHUNK, chunk_key, inside, loop_of, scope_at, scope_of
+from headway.coordinator.core.paths import (
+    CHUNK,
+    chosen_key,
+    chunk_key,
+    inside,
+    loop_of,
+    scope_at,
+    scope_of,
+    scopes_around,
+)
 from headway.coordinator.core.plan import LOOP_NODES, Expression, FailureClass, Json, Node, NodeType, Place, Reference
 from headway.coordinator.core.rows import ALL_STOPS, STOPPED
 from headway.coordinator.core.state import PAGE
 from headway.coordinator.core.templates import evaluate_condition, render, whole_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from headway.coordinator.core.decide._walk import Walk
     from headway.coordinator.core.graph import Graph
     from headway.coordinator.core.rows import LoopRow, PayloadKey, ScopeRow
 
 NAMED_PATHS = 20  # failing tasks that an item's error names
+Names: TypeAlias = tuple[str, ...]
 PAYLOAD_LIMIT = 1 << 20  # bytes of JSON, of an item's result
 
 
@@ -70,21 +80,57 @@ def _await(walk: Walk, path: str, node: Node) -> None:
 
 def _goes_on(walk: Walk, path: str, node: Node, loop: LoopRow) -> bool:
     """Take up what was begun before: the chosen items and those that were stopped; if none were chosen, failed ones."""
-    owners = {scope: loop_of(scope) for scope in walk.chosen if scope}
-    chosen = {index: walk.chosen[scope] for scope, (owner, index) in owners.items() if owner == path}
+    places = _places(path, walk.chosen)
     is_repeat = node.type is NodeType.REPEAT
-    unfinished = loop.failed or loop.cancelled or (loop.stop is not None if is_repeat else loop.started < loop.total)
-    if (is_repeat and loop.undone) or not (chosen or unfinished or loop.undone):
+    is_stopped = loop.redo_chosen is not None or (loop.stop is not None if is_repeat else loop.started < loop.total)
+    unfinished = loop.failed or loop.cancelled or is_stopped
+    if (is_repeat and loop.undone) or not (places or unfinished or loop.undone):
         return False
-    started = min(chosen) + 1 if chosen and is_repeat else loop.started
-    redo_from = None if chosen and is_repeat else 0  # a chosen iteration is the latest one then
-    walk.emit(do.ReopenLoop(path=path, started=started, redo_from=redo_from, redo_failed=not chosen))
+    latest = min(places.values()) if places and is_repeat else None  # a chosen iteration is the latest one then
+    if latest is not None:
+        walk.emit(do.ReopenLoop(path=path, started=latest + 1, redo_from=None, redo_failed=False))
+    else:
+        _take_up(walk, loop, {scope: walk.chosen[scope] for scope in places})
     _await(walk, path, node)
-    for index, names in sorted(chosen.items()):
-        if index < started:
-            redo.redo_scope(walk, scope_at(path, index), names)
+    if latest is not None:
+        redo.redo_scope(walk, scope_at(path, latest), walk.chosen[scope_at(path, latest)])
     go_on(walk, path)
     return True
+
+
+def _places(path: str, scopes: Iterable[str]) -> dict[str, int]:
+    """In which item or iteration of a map or repeat scopes lie; those elsewhere are left out."""
+    around = {scope: dict(map(loop_of, scopes_around(scope))) for scope in scopes}
+    return {scope: indexes[path] for scope, indexes in around.items() if path in indexes}
+
+
+def _take_up(walk: Walk, loop: LoopRow, chosen: Mapping[str, Names]) -> None:
+    """Note what is to be redone: it begins as far as there is room, now and later."""
+    path, attempt = loop.path, None
+    both = {scope: (*names, *chosen.get(scope, ())) for scope, names in _left_of_chosen(walk, loop).items()}
+    both = {**chosen, **both}
+    if both:
+        path, attempt, role = chosen_key(path, walk.row(path).attempt)
+        data = Document.of({scope: [*names] for scope, names in both.items()})
+        walk.emit(do.StorePayload(path=path, attempt=attempt, role=role, data=data))
+    again = do.ReopenLoop(path=path, started=loop.started, redo_from=0, redo_failed=not chosen, redo_chosen=attempt)
+    walk.emit(again)
+
+
+def _left_of_chosen(walk: Walk, loop: LoopRow) -> dict[str, Names]:
+    """What an earlier retry chose and did not come to, because all was stopped again."""
+    chosen = _chosen(walk, loop)
+    places = _places(loop.path, chosen)
+    return {scope: names for scope, names in chosen.items() if places[scope] >= (loop.redo_from or 0)}
+
+
+def _chosen(walk: Walk, loop: LoopRow) -> dict[str, Names]:
+    """The nodes in a map that are to be redone, by their scopes."""
+    if loop.redo_chosen is None:
+        return {}
+    stored = walk.draft.payload(chosen_key(loop.path, loop.redo_chosen)).value
+    by_scope = stored.items() if isinstance(stored, dict) else ()
+    return {scope: tuple(map(str, names)) for scope, names in by_scope if isinstance(names, list)}
 
 
 def _open_map(walk: Walk, path: str, node: Node, attempt: int) -> bool:
@@ -149,6 +195,8 @@ def _fill(walk: Walk, path: str) -> None:
         if loop.redo_from is None:
             walk.room -= 1
             _open(walk, scope_at(path, loop.started))
+        elif loop.redo_chosen is not None:
+            _redo_chosen(walk, loop, loop.redo_from, most - loop.open)
         else:
             _redo_some(walk, loop, loop.redo_from, most - loop.open)
 
@@ -209,6 +257,31 @@ def _open(walk: Walk, scope: str) -> None:
         walk.emit(do.OpenScope(path=scope))
     for name in graph.starts:
         walk.start(inside(scope, name))
+
+
+def _redo_chosen(walk: Walk, loop: LoopRow, first: int, most: int) -> None:
+    """Take up the next chosen items, as many as may be; behind the last, others from the first on."""
+    chosen = _chosen(walk, loop)
+    walk.chosen = {**walk.chosen, **chosen}
+    items = sorted({index for index in _places(loop.path, chosen).values() if first <= index < loop.started})
+    taken = items[: min(most, walk.room)]
+    scopes = [scope_at(loop.path, index) for index in taken]
+    walk.draft.require_scopes(scopes)
+    if scopes:
+        walk.draft.require_bodies(walk.graph.body(scopes[0]), scopes)
+    walk.room -= len(taken)
+    is_last = len(taken) == len(items)
+    walk.emit(
+        do.ReopenLoop(
+            path=loop.path,
+            started=loop.started,
+            redo_from=0 if is_last else taken[-1] + 1,
+            redo_failed=loop.redo_failed,
+            redo_chosen=None if is_last else loop.redo_chosen,
+        )
+    )
+    for scope in scopes:
+        redo.redo_scope(walk, scope, chosen[scope])
 
 
 def _redo_some(walk: Walk, loop: LoopRow, first: int, most: int) -> None:
@@ -357,7 +430,8 @@ def _failures(walk: Walk, row: ScopeRow) -> dict[str, Json]:
 def _after(walk: Walk, path: str, scope: str, state: RunState) -> None:
     node = walk.graph.node(path)
     if node.type is NodeType.MAP:
-        if state is RunState.FAILED and walk.loop(path).stop is None and _is_beyond(node, walk.loop(path)):
+        loop = walk.loop(path)
+        if state is RunState.FAILED and loop.stop is None and not _counts_old(loop) and _is_beyond(node, loop):
             stop(walk, path, "failure")
         else:
             go_on(walk, path)
@@ -376,6 +450,11 @@ def _after_iteration(walk: Walk, path: str, node: Node, scope: str, state: RunSt
         _later(walk, path, node.wait_ms)
     else:
         go_on(walk, path)
+
+
+def _counts_old(loop: LoopRow) -> bool:
+    """True while failures count that are yet to be redone."""
+    return loop.redo_chosen is not None or (loop.redo_failed and loop.redo_from is not None)
 
 
 def _is_beyond(node: Node, loop: LoopRow) -> bool:

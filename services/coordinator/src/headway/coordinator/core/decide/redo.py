@@ -106,13 +106,18 @@ def chosen_by_scope(draft: Draft, graph: Graph, chosen: Iterable[str]) -> Mappin
 def _by_scope(draft: Draft, graph: Graph, chosen: Iterable[str]) -> dict[str, dict[str, None]]:
     """The chosen nodes by their scopes, and the maps and repeats that lie around them by theirs."""
     by_scope: dict[str, dict[str, None]] = {}
-    for path in chosen:
+    named = tuple(chosen)
+    for path in named:
         if not graph.has(path):
             raise NodeNotFound(node=path, workflow=graph.plan.workflow, version=str(draft.run.version))
         if graph.has_finally and is_within(path, FINALLY):
             raise InvalidArgument(field="node", problem=f"{FINALLY} runs again by itself when the retried run ends")
         if owner := graph.owner(path):
             raise NodeUndoes(node=path, undone=owner)
+    around = {scope for path in named for scope in scopes_around(graph.spot(path).scope)}
+    draft.require_scopes(sorted(around))
+    draft.require_tasks(named)
+    for path in named:
         spot = graph.spot(path)
         row = draft.task(path) if _is_begun(draft, spot.scope) else None
         if row is None or was_passed_over(row):

@@ -91,7 +91,8 @@ CREATE INDEX run_labels_by_value ON run_labels (namespace, name, value, created_
 
 -- Payloads, stored once, never changed. A row for: the run's input (path '', role 'input', attempt 0); a task's
 -- rendered input (role 'input', at the attempt that rendered it); a task's output (role 'output', at its attempt); a
--- hundred items of a map's list (role 'items', at the path of the first of them); an item's computed result (role 'output').
+-- hundred items of a map's list (role 'items', at the path of the first of them); an item's computed result (role 'output');
+-- which nodes in a map a retry is to redo (role 'chosen').
 CREATE TABLE outputs (
     attempt  bigint   NOT NULL,
     bucket   smallint NOT NULL,
@@ -100,7 +101,7 @@ CREATE TABLE outputs (
     role     text     NOT NULL,
     data     bytea    NOT NULL,                     -- JSON, UTF-8, checked before it is written
     CONSTRAINT outputs_pkey PRIMARY KEY (bucket, run_id, path, attempt, role),
-    CONSTRAINT outputs_role CHECK (role IN ('input', 'output', 'items'))
+    CONSTRAINT outputs_role CHECK (role IN ('input', 'output', 'items', 'chosen'))
 );
 
 CREATE TABLE tasks (
@@ -225,6 +226,7 @@ CREATE TABLE loops (
     cursor         integer,                          -- items from here on have not been told of the stop yet
     redo_from      integer,                          -- items from here on that did not succeed are to be done again
     redo_failed    boolean  NOT NULL,                -- of those, failed ones too
+    redo_chosen    bigint,                           -- before them, the chosen ones: outputs (path, this attempt, 'chosen')
     undone         boolean  NOT NULL DEFAULT false,  -- something in its items was undone: a retry does it again
     CONSTRAINT loops_pkey PRIMARY KEY (bucket, run_id, path),
     CONSTRAINT loops_counts CHECK (open >= 0 AND succeeded >= 0 AND failed >= 0 AND cancelled >= 0
@@ -252,13 +254,12 @@ CREATE TABLE scopes (
     created_at      timestamptz NOT NULL,
     finished_at     timestamptz,
     undone          boolean     NOT NULL DEFAULT false, -- something in it was undone since it was begun
-    CONSTRAINT scopes_pkey PRIMARY KEY (bucket, run_id, path),
+    CONSTRAINT scopes_pkey PRIMARY KEY (bucket, run_id, loop, index),  -- the only index: no other is taken for it
     CONSTRAINT scopes_state CHECK (state IN ('running', 'succeeded', 'failed', 'cancelled')),
     CONSTRAINT scopes_final_has_end CHECK ((state <> 'running') = (finished_at IS NOT NULL)),
     CONSTRAINT scopes_open_has_tasks CHECK ((state = 'running') = (open_tasks > 0)),
     CONSTRAINT scopes_failed_has_error CHECK ((state = 'failed') = (error IS NOT NULL))
 ) WITH (fillfactor = 60);
-CREATE INDEX scopes_in_order ON scopes (bucket, run_id, loop, index);
 
 -- Runs that subflow nodes started: a row for each attempt. In the parent's bucket.
 -- What nodes that can be undone did, and is not undone yet; the latest is undone first.

@@ -107,7 +107,7 @@ LIMIT $6;
 SELECT x.run_id
 FROM unnest($1::smallint[], $2::uuid[]) AS x (bucket, run_id)
 CROSS JOIN LATERAL (
-    SELECT namespace, workflow, version, state, failure_class, created_at, finished_at
+    SELECT namespace, workflow, version, state, failure_class, created_at, finished_at, paused_at
     FROM runs
     WHERE bucket = x.bucket AND run_id = x.run_id
     LIMIT 1
@@ -119,6 +119,7 @@ WHERE r.namespace = $3
   AND r.created_at >= $7 AND r.created_at < $8
   AND ($9::timestamptz IS NULL OR r.finished_at >= $9)
   AND ($10::timestamptz IS NULL OR r.finished_at < $10)
+  AND (r.paused_at IS NOT NULL OR NOT $13::boolean)
   AND (cardinality($11::text[]) = 0 OR cardinality($11) = (
       SELECT count(*)
       FROM run_labels

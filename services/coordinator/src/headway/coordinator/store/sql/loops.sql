@@ -4,11 +4,11 @@
 -- How far some maps and repeats are.
 SELECT l.run_id, l.path, l.attempt, l.total, l.source, l.started, l.open, l.succeeded, l.failed, l.cancelled,
        l.output_bytes, l.output_path, l.output_attempt, l.failures, l.stop, l.closing, l.cursor, l.redo_from,
-       l.redo_failed, l.undone
+       l.redo_failed, l.redo_chosen, l.undone
 FROM unnest($2::uuid[], $3::text[]) AS x (run_id, path)
 CROSS JOIN LATERAL (
     SELECT run_id, path, attempt, total, source, started, open, succeeded, failed, cancelled, output_bytes, output_path,
-           output_attempt, failures, stop, closing, cursor, redo_from, redo_failed, undone
+           output_attempt, failures, stop, closing, cursor, redo_from, redo_failed, redo_chosen, undone
     FROM loops
     WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
     LIMIT 1
@@ -19,12 +19,12 @@ CROSS JOIN LATERAL (
 SELECT s.run_id, s.path, s.loop, s.index, s.created_at, s.state, s.attempt, s.failing, s.stopped, s.open_tasks,
        s.succeeded_tasks, s.unhandled_tasks, s.error, s.output_path, s.output_attempt, s.output_bytes, s.finished_at,
        s.undone
-FROM unnest($2::uuid[], $3::text[]) AS x (run_id, path)
+FROM unnest($2::uuid[], $3::text[], $4::integer[]) AS x (run_id, loop, index)
 CROSS JOIN LATERAL (
     SELECT run_id, path, loop, index, created_at, state, attempt, failing, stopped, open_tasks, succeeded_tasks,
            unhandled_tasks, error, output_path, output_attempt, output_bytes, finished_at, undone
     FROM scopes
-    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
+    WHERE bucket = $1 AND run_id = x.run_id AND loop = x.loop AND index = x.index
     LIMIT 1
 ) AS s;
 
@@ -57,17 +57,18 @@ CROSS JOIN LATERAL (
 -- Maps and repeats after their events; the run's lock guards them.
 INSERT INTO loops (bucket, run_id, path, attempt, total, source, started, open, succeeded, failed, cancelled,
                    output_bytes, output_path, output_attempt, failures, stop, closing, cursor, redo_from, redo_failed,
-                   undone)
+                   redo_chosen, undone)
 SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::integer[], $6::text[], $7::integer[],
     $8::integer[], $9::integer[], $10::integer[], $11::integer[], $12::bigint[], $13::text[], $14::bigint[],
-    $15::bytea[], $16::text[], $17::boolean[], $18::integer[], $19::integer[], $20::boolean[],
-    $21::boolean[]) AS x
+    $15::bytea[], $16::text[], $17::boolean[], $18::integer[], $19::integer[], $20::boolean[], $21::bigint[],
+    $22::boolean[]) AS x
 ON CONFLICT (bucket, run_id, path) DO UPDATE
 SET attempt = EXCLUDED.attempt, total = EXCLUDED.total, source = EXCLUDED.source, started = EXCLUDED.started,
     open = EXCLUDED.open, succeeded = EXCLUDED.succeeded, failed = EXCLUDED.failed, cancelled = EXCLUDED.cancelled,
     output_bytes = EXCLUDED.output_bytes, output_path = EXCLUDED.output_path, output_attempt = EXCLUDED.output_attempt,
     failures = EXCLUDED.failures, stop = EXCLUDED.stop, closing = EXCLUDED.closing, cursor = EXCLUDED.cursor,
-    redo_from = EXCLUDED.redo_from, redo_failed = EXCLUDED.redo_failed, undone = EXCLUDED.undone;
+    redo_from = EXCLUDED.redo_from, redo_failed = EXCLUDED.redo_failed, redo_chosen = EXCLUDED.redo_chosen,
+    undone = EXCLUDED.undone;
 
 -- name: put_scopes
 -- Items and iterations after their events; the run's lock guards them.
@@ -76,7 +77,7 @@ INSERT INTO scopes (bucket, run_id, path, loop, index, created_at, state, attemp
 SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::integer[], $6::timestamptz[], $7::text[],
     $8::bigint[], $9::boolean[], $10::boolean[], $11::integer[], $12::integer[], $13::integer[], $14::bytea[],
     $15::text[], $16::bigint[], $17::integer[], $18::timestamptz[], $19::boolean[]) AS x
-ON CONFLICT (bucket, run_id, path) DO UPDATE
+ON CONFLICT (bucket, run_id, loop, index) DO UPDATE
 SET state = EXCLUDED.state, attempt = EXCLUDED.attempt, failing = EXCLUDED.failing, stopped = EXCLUDED.stopped,
     open_tasks = EXCLUDED.open_tasks, succeeded_tasks = EXCLUDED.succeeded_tasks,
     unhandled_tasks = EXCLUDED.unhandled_tasks, error = EXCLUDED.error, output_path = EXCLUDED.output_path,
@@ -85,7 +86,7 @@ SET state = EXCLUDED.state, attempt = EXCLUDED.attempt, failing = EXCLUDED.faili
 
 -- name: delete_scope
 -- A finished iteration that a repeat does not keep; many in one exchange.
-DELETE FROM scopes WHERE bucket = $1 AND run_id = $2 AND path = $3;
+DELETE FROM scopes WHERE bucket = $1 AND run_id = $2 AND loop = $3 AND index = $4;
 
 -- name: delete_scope_tasks
 -- The tasks of such an iteration.
