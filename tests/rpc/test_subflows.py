@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from headway.api.events.v1 import events_pb2
-from tests.rpc.world import World
+from headway.coordinator.engine.children import Children
+from tests.rpc.world import Coordinator, World
 
 LEAF = """
 workflow: leaf
@@ -54,10 +58,12 @@ async def handovers(world: World, kind: str = "") -> list[events_pb2.Handover]:
     ]
 
 
-async def carry(world: World, *given: events_pb2.Handover, keep: bool = False) -> list[Any]:
+async def carry(
+    world: World, *given: events_pb2.Handover, keep: bool = False, by: Coordinator | None = None
+) -> list[Any]:
     """Deliver hand-overs, and take them off the outbox."""
     request = events_pb2.DeliverRequest(handovers=given)
-    answers = list((await world.first.events.Deliver(request)).answers)
+    answers = list((await (by or world.first).events.Deliver(request)).answers)
     if not keep:
         ids = [UUID(each.request_id) for each in given]
         await world.database.execute("DELETE FROM outbox WHERE outbox_id = ANY ($1::uuid[])", ids)
@@ -77,6 +83,43 @@ async def begun(world: World, *sources: str) -> tuple[str, str]:
     parent = await world.first.start("parent", GIVEN)
     (start,) = await handovers(world, "StartChild")
     return parent, start.run_id
+
+
+async def failed_child(world: World) -> tuple[str, str]:
+    """A parent that has failed, and its child, which has failed too."""
+    parent, child = await begun(world, LEAF, PARENT)
+    await carry_all(world)
+    dispatch = await world.dispatch(child)
+    await world.first.lease(dispatch)
+    await world.first.fail(dispatch)
+    await carry_all(world)
+    return parent, child
+
+
+@asynccontextmanager
+async def looked_at_the_parent(
+    world: World, monkeypatch: pytest.MonkeyPatch, start: events_pb2.Handover
+) -> AsyncIterator[asyncio.Task[list[Any]]]:
+    """Another coordinator delivers a start, and stands still during the block when it has looked at the parent's row."""
+    other = await world.coordinator()
+    looked, go = asyncio.Event(), asyncio.Event()
+    look = Children._wanted
+
+    async def stop_then(self: Children, *message: Any) -> Any:
+        found = await look(self, *message)
+        looked.set()
+        await go.wait()
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Children, "_wanted", stop_then)
+        starting = asyncio.create_task(carry(world, start, by=other))
+        await looked.wait()
+    try:
+        yield starting
+    finally:
+        go.set()
+    await starting
 
 
 async def child_state(world: World) -> str:
@@ -122,12 +165,7 @@ async def test_a_child_that_fails_fails_its_node_and_is_named_with_its_failing_n
 
 
 async def test_a_retry_of_the_parent_goes_on_inside_the_child_that_failed(world: World) -> None:
-    parent, child = await begun(world, LEAF, PARENT)
-    await carry_all(world)
-    dispatch = await world.dispatch(child)
-    await world.first.lease(dispatch)
-    await world.first.fail(dispatch)
-    await carry_all(world)
+    parent, child = await failed_child(world)
 
     await world.first.retry(parent)
     again = await handovers(world)
@@ -208,3 +246,150 @@ async def test_a_child_started_too_late_for_its_parent_does_not_start(world: Wor
 
     assert await world.first.state(parent) == "FAILED"
     assert await world.first.state(child) == "CANCELLED"
+
+
+# --- collisions
+
+
+async def test_two_deliveries_of_a_start_in_two_transactions_at_once_start_one_run(world: World) -> None:
+    other = await world.coordinator()
+    _, child = await begun(world, LEAF, PARENT)
+    starts = await handovers(world)
+
+    async with world.stall("runs", "AFTER INSERT"):
+        one = asyncio.create_task(carry(world, *starts, keep=True))
+        await world.until_blocked()
+        two = asyncio.create_task(carry(world, *starts, by=other))
+        await world.until_blocked(2)  # the second waits for the key that the first has taken
+
+    assert await one == await two == [events_pb2.DELIVER_ANSWER_APPLIED]
+    assert await world.one("SELECT count(*) FROM runs WHERE parent IS NOT NULL") == 1
+    assert len(await world.dispatches(child)) == 1
+
+
+@pytest.mark.parametrize("first", ["StartChild", "CancelChild"])
+async def test_a_start_and_a_stop_in_two_transactions_at_once_leave_no_orphan(world: World, first: str) -> None:
+    other = await world.coordinator()
+    parent, child = await begun(world, LEAF, PARENT)
+    starts = await handovers(world)
+    await world.first.cancel(parent)
+    cancels = await handovers(world, "CancelChild")
+    ahead, behind = (starts, cancels) if first == "StartChild" else (cancels, starts)
+
+    async with world.stall("runs", "AFTER INSERT"):
+        one = asyncio.create_task(carry(world, *ahead))
+        await world.until_blocked()
+        two = asyncio.create_task(carry(world, *behind, by=other))
+        await world.until_blocked(2)
+    await asyncio.gather(one, two)
+    await carry_all(world)
+
+    assert await world.one("SELECT count(*) FROM runs WHERE parent IS NOT NULL") == 1
+    assert [await world.first.state(each) for each in (child, parent)] == ["CANCELLED"] * 2
+
+
+@pytest.mark.parametrize("how", ["cancelled", "timed out"])
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_stop_overtakes_a_start_that_has_looked_at_the_parent_already(
+    world: World, monkeypatch: pytest.MonkeyPatch, how: str, *, is_known: bool
+) -> None:
+    sources = [PARENT.replace("input: {n", "timeout: 1m, input: {n"), *([LEAF] if is_known else [])]
+    parent, child = await begun(world, *sources)
+    (start,) = await handovers(world)
+
+    async with looked_at_the_parent(world, monkeypatch, start):
+        if how == "cancelled":
+            await world.first.cancel(parent)
+        else:
+            due = await world.let_timers_come_due(parent)
+            await world.first.fire([timer for timer in due if timer.kind == "total_timeout"])
+        await carry(world, *await handovers(world, "CancelChild"))
+        await world.first.deploy(LEAF)
+    await carry_all(world)
+
+    assert await world.one("SELECT count(*) FROM runs WHERE state = 'running'") == 0
+    assert await world.dispatches(child) == []
+    assert await world.first.state(parent) == ("CANCELLED" if how == "cancelled" else "FAILED")
+    assert await world.one("SELECT count(*) FROM runs WHERE parent IS NOT NULL") == is_known
+
+
+@pytest.mark.parametrize("first", ["CancelChild", "looked", "StartChild"])
+async def test_a_stop_overtakes_the_order_to_go_on_and_the_child_stays_as_it_was(
+    world: World, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    parent, child = await failed_child(world)
+    await world.first.retry(parent)
+    (again,) = await handovers(world, "StartChild")
+
+    if first == "looked":
+        async with looked_at_the_parent(world, monkeypatch, again):
+            await world.first.cancel(parent)
+            await carry(world, *await handovers(world, "CancelChild"))
+    else:
+        await world.first.cancel(parent)
+        cancels = await handovers(world, "CancelChild")
+        for given in (cancels, [again]) if first == "CancelChild" else ([again], cancels):
+            await carry(world, *given, keep=True)
+            await carry(world, *given)
+    await carry_all(world)
+
+    assert await world.first.state(parent) == "CANCELLED"
+    went_on = first == "StartChild"
+    assert await world.first.state(child) == ("CANCELLED" if went_on else "FAILED")
+    assert (await world.first.get(child)).run.epoch == 1 + went_on
+    await world.first.retry(parent)  # it can be taken up later
+    await carry_all(world)
+    assert await world.first.state(child) == "RUNNING"
+
+
+async def test_a_stop_that_comes_again_after_the_child_went_on_does_not_stop_it(world: World) -> None:
+    parent, child = await begun(world, LEAF, PARENT)
+    await carry_all(world)
+    dispatch = await world.dispatch(child)
+    await world.first.lease(dispatch)
+    await world.first.cancel(parent)
+    (late,) = await handovers(world, "CancelChild")
+    await world.first.fail(dispatch, final=True)  # before it heard of the stop
+    await carry(world, late, keep=True)
+    await carry_all(world)
+    await world.first.retry(parent)
+    await carry_all(world)
+
+    await carry(world, late)
+
+    assert await world.first.state(child) == "RUNNING"
+    assert not (await world.first.get(child)).run.cancelling
+
+
+# --- what a retry takes up
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+async def test_a_dry_run_of_a_retry_names_the_child_that_goes_on_and_what_failed_in_it(
+    world: World, *, is_stopped: bool
+) -> None:
+    if is_stopped:
+        parent, child = await begun(world, LEAF, PARENT)
+        await carry_all(world)
+        await world.first.cancel(parent)
+        await carry_all(world)
+    else:
+        parent, child = await failed_child(world)
+    before = await world.rows_of(parent)
+
+    told = await world.first.retry(parent, dry_run=True)
+
+    (taken_up,) = told.children
+    assert (taken_up.path, taken_up.run_id, taken_up.workflow) == ("child", child, "leaf")
+    assert list(taken_up.nodes) == ([] if is_stopped else ["work"])
+    assert await world.rows_of(parent) == before
+    assert await world.first.retry(parent) == told
+
+
+async def test_a_retry_that_starts_a_child_anew_takes_up_none(world: World) -> None:
+    parent, _ = await failed_child(world)
+
+    told = await world.first.retry(parent, "child", dry_run=True, render_inputs=True)
+
+    assert list(told.chosen) == ["child"]
+    assert list(told.children) == []
