@@ -9,13 +9,13 @@ from tests.e2e.stubborn import note
 
 
 @handler("deploy.install")
-async def install(value: dict[str, Any], context: Context) -> None:
+async def install(_value: dict[str, Any], context: Context) -> None:
     """Install a version of a service."""
     _done(context)
 
 
 @handler("deploy.roll_back")
-async def roll_back(value: dict[str, Any], context: Context) -> None:
+async def roll_back(_value: dict[str, Any], context: Context) -> None:
     """Undo that."""
     _done(context)
 
@@ -39,7 +39,7 @@ async def announce(value: dict[str, Any], context: Context) -> int:
 
 
 @handler("chat.alarm")
-async def alarm(value: dict[str, Any], context: Context) -> None:
+async def alarm(_value: dict[str, Any], context: Context) -> None:
     """Wake somebody."""
     _done(context)
 
