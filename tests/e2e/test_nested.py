@@ -77,7 +77,7 @@ async def _check_database(connection: asyncpg.Connection[asyncpg.Record]) -> Non
     assert begun == Counter(asked)
     assert len({each[1:] for each in asked}) == len(asked) == DEPLOYS + CHECKS
     states = await connection.fetch("SELECT state, count(*) FROM runs GROUP BY state")
-    assert dict(states) == {
+    assert {each["state"]: each["count"] for each in states} == {
         "succeeded": RELEASES + DEPLOYS + CHECKS - RELEASES,
         "failed": RELEASES,
     }

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 
+from headway.api.definitions.v1 import definitions_pb2
 from headway.api.events.v1 import events_pb2
 from headway.api.runs.v1 import runs_pb2
 from headway.coordinator.engine.children import Children
@@ -582,3 +583,30 @@ async def test_children_are_listed_by_their_parent_latest_first_and_once_each_in
     assert sorted(listed) == sorted(children.values())
     failed = runs_pb2.RunFilter(parent_run_id=other, states=[runs_pb2.RUN_STATE_FAILED])
     assert list((await world.first.runs.List(runs_pb2.ListRequest(filter=failed))).runs) == []
+
+
+async def test_a_deploy_warns_of_workflows_that_are_not_there_for_subflow_nodes(world: World) -> None:
+    source = """
+workflow: caller
+nodes:
+  one: {type: subflow, workflow: leaf}
+  two:
+    type: map
+    over: "${input}"
+    body: {type: subflow, workflow: leaf, version: 2}
+  again: {type: subflow, workflow: caller}
+"""
+
+    async def warnings() -> list[tuple[int, str, str]]:
+        deployed = await world.first.definitions.Deploy(definitions_pb2.DeployRequest(source=source))
+        return [(each.line, each.code, each.message) for each in deployed.warnings]
+
+    nothing_there = await warnings()
+    await world.first.deploy(LEAF)
+    one_version = await warnings()
+    await world.first.deploy(LEAF.replace("h.work", "h.other"))
+
+    no_version = (8, "not_deployed", "there is no version 2 of leaf in namespace default")
+    assert nothing_there == [(4, "not_deployed", "no workflow leaf is deployed in namespace default"), no_version]
+    assert one_version == [no_version]
+    assert await warnings() == []
