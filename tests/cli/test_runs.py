@@ -458,3 +458,23 @@ async def test_digits_that_several_ids_begin_with_name_none_and_all_are_listed(
     assert all(each.run_id in several.err for each in runs)
     assert "no run's id begins with ff" in none.err
     assert not coordinator.requests["runs.Cancel"]
+
+
+async def test_parents_and_children_are_shown_and_listed(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    child = run(runs_pb2.RUN_STATE_RUNNING)
+    child.parent.CopyFrom(runs_pb2.Parent(run_id="p1", path="each[3].step"))
+    waits = runs_pb2.Task(path="deeper", type="subflow", state=runs_pb2.TASK_STATE_WAITING, child_run_id="c1")
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=child, tasks=[waits]))
+    coordinator.script("runs.List", runs_pb2.ListResponse(runs=[child]))
+
+    shown = await headway("show", "r1")
+    document = (await headway("show", "r1", "--json")).document
+    await headway("list", "--parent", "p1")
+
+    assert "parent    run p1, node each[3].step" in shown.out.splitlines()
+    assert "  deeper: run c1 to end" in shown.out.splitlines()
+    assert (document["run"]["parent_run_id"], document["run"]["parent_path"]) == ("p1", "each[3].step")
+    assert document["tasks"][0]["child_run_id"] == "c1"
+    assert coordinator.requests["runs.List"][0].filter.parent_run_id == "p1"

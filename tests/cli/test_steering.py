@@ -98,3 +98,20 @@ async def test_what_is_no_duration_is_wrong_usage(text: str, headway: CommandLin
 
         assert result.code == 2
         assert "is no duration" in result.err
+
+
+async def test_retry_names_the_runs_that_go_on(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
+    children = [
+        runs_pb2.ReopenedChild(path="check", run_id="c1", workflow="probe", nodes=["first", "second"]),
+        runs_pb2.ReopenedChild(path="pay", run_id="c2", workflow="payment"),
+    ]
+    coordinator.script("runs.Retry", runs_pb2.RetryResponse(chosen=["check", "pay"], epoch=2, children=children))
+
+    told = await headway("retry", "r1", "--dry-run")
+    document = (await headway("retry", "r1", "--dry-run", "--json")).document
+
+    assert told.out.splitlines()[4:] == [
+        "  check goes on in run c1 of probe, from first, second, which failed",
+        "  pay goes on in run c2 of payment, from what was stopped",
+    ]
+    assert document["children"][1] == {"path": "pay", "run_id": "c2", "workflow": "payment", "nodes": []}

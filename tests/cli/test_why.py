@@ -46,3 +46,16 @@ async def test_why_as_json_has_the_facts(headway: CommandLine, coordinator: Scri
     assert document["reasons"][0]["branches"] == [{"from_node": "slow", "on": "success"}]
     assert (document["reasons"][1]["kind"], document["reasons"][1]["queue"]) == ("no_worker", "far")
     assert document["reasons"][1]["until"] is None
+
+
+async def test_why_names_the_run_that_is_waited_for(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
+    waits = runs_pb2.Reason(
+        path="pay", kind=runs_pb2.REASON_KIND_CHILD, message="It waits for run c1 of payment.", child_run_id="c1"
+    )
+    coordinator.script("runs.Explain", runs_pb2.ExplainResponse(run=ANSWER.run, message="So.", reasons=[waits]))
+
+    told = await headway("why", "r1")
+    (reason,) = (await headway("why", "r1", "--json")).document["reasons"]
+
+    assert told.out.splitlines()[1:] == ["  pay  [child]", "    It waits for run c1 of payment."]
+    assert (reason["kind"], reason["child_run_id"]) == ("child", "c1")

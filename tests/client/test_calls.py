@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from headway.api.definitions.v1 import definitions_pb2
 from headway.api.runs.v1 import runs_pb2
-from headway.client import Client, RetryPlan, RunFilter, RunState, TaskState
+from headway.client import Client, ReopenedChild, RetryPlan, RunFilter, RunState, TaskState
 from tests.client.scripted_coordinator import ScriptedCoordinator
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 500_000, tzinfo=UTC)
@@ -201,11 +201,14 @@ async def test_cancel_sends_reason_and_grace(client: Client, coordinator: Script
 
 
 async def test_retry_sends_its_nodes_and_hands_out_the_plan(client: Client, coordinator: ScriptedCoordinator) -> None:
-    coordinator.script("runs.Retry", runs_pb2.RetryResponse(chosen=["a"], reset=["b"], kept=["c"], epoch=2))
+    child = runs_pb2.ReopenedChild(path="a", run_id="c1", workflow="leaf", nodes=["x"])
+    answer = runs_pb2.RetryResponse(chosen=["a"], reset=["b"], kept=["c"], epoch=2, children=[child])
+    coordinator.script("runs.Retry", answer)
 
     plan = await client.retry("r1", ["a"], dry_run=True, render_inputs=True)
 
-    assert plan == RetryPlan(chosen=("a",), reset=("b",), kept=("c",), epoch=2)
+    taken_up = ReopenedChild(path="a", run_id="c1", workflow="leaf", nodes=("x",))
+    assert plan == RetryPlan(chosen=("a",), reset=("b",), kept=("c",), epoch=2, children=(taken_up,))
     request = coordinator.requests["runs.Retry"][0]
     assert list(request.from_nodes) == ["a"]
     assert request.dry_run

@@ -531,7 +531,7 @@ def test_is_found_where_it_stands(source: str, expected: list[tuple[int, int, st
 def test_every_kind_of_fault_is_in_the_table() -> None:
     shown = {code for _, _, faults in TABLE for _, _, code in faults}
 
-    assert {code.value for code in Code} - shown == {"too_many", "checks_wait"}
+    assert {code.value for code in Code} - shown == {"too_many", "checks_wait", "not_deployed"}
 
 
 def test_every_kind_of_fault_has_a_meaning_in_the_reference() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from headway.worker import Context, Retryable, handler
 
 
-def _note(context: Context, what: str) -> None:
+def note(context: Context, what: str) -> None:
     """Append one line in one write: the file is shared by all workers, dead ones included."""
     line = {
         "what": what,
@@ -26,19 +26,19 @@ def _note(context: Context, what: str) -> None:
 @handler("stubborn.step", queue="stubborn")
 async def step(value: dict[str, Any], context: Context) -> dict[str, Any]:
     """Work for a moment; count."""
-    _note(context, "begin")
+    note(context, "begin")
     try:
         await asyncio.sleep(value.get("seconds", 0.05))
     finally:
-        _note(context, "end")
+        note(context, "end")
     return {"count": value["count"] + 1}
 
 
 @handler("stubborn.flaky", queue="stubborn")
 async def flaky(value: dict[str, Any], context: Context) -> dict[str, Any]:
     """Fail the first try."""
-    _note(context, "begin")
-    _note(context, "end")
+    note(context, "begin")
+    note(context, "end")
     if context.try_number == 1:
         raise Retryable("the first try always fails")
     return {"count": value["count"] + 1}

@@ -18,9 +18,17 @@ nodes:
   ask:   {type: http, request: {url: "${input.url}"}}
   step:  {type: call, handler: stubborn.step, queue: stubborn, input: {count: 0}}
   pause: {type: wait, duration: 100ms}
-  done:  {type: finish, output: "${nodes.step.output.count}"}
+  inner: {type: subflow, workflow: within, input: {count: "${nodes.step.output.count}"}}
+  done:  {type: finish, output: "${nodes.inner.output.count}"}
 edges:
-  - [ask, step, pause, done]
+  - [ask, step, pause, inner, done]
+"""
+WITHIN = """
+workflow: within
+nodes:
+  deep: {type: call, handler: stubborn.step, queue: stubborn, input: "${input}"}
+  done: {type: finish, output: "${nodes.deep.output}"}
+edges: [[deep, done]]
 """
 
 
@@ -84,6 +92,7 @@ async def test_the_spans_of_a_run_make_one_tree_through_all_services(tmp_path: P
         },
     )
     async with Stack(tmp_path / "data", shape) as stack, Client(stack.address) as client:
+        await client.deploy(WITHIN)
         await client.deploy(SOURCE)
 
         started = await client.start("traced", {"url": web})
@@ -93,10 +102,11 @@ async def test_the_spans_of_a_run_make_one_tree_through_all_services(tmp_path: P
     root = next(span for span in spans if span.name == "run traced")
     tree = [span for span in spans if span.trace == root.trace]
     ids = {span.span for span in tree}
-    assert outcome.output == 1
+    assert outcome.output == 2
     assert [span.name for span in tree if span.parent not in ids] == ["run traced"]
     names = {span.name for span in tree}
     assert {"decision RunStarted", "decision NodeCompleted", "decision TimerFired", "lease ask", "lease step"} <= names
+    assert {"run within", "lease deep", "decision ChildFinished"} <= names
     assert {name.split()[0] for name in names} == {"run", "decision", "publish", "lease", "handler"}
     assert {span.service.removeprefix("headway-") for span in tree} == {"coordinator", "relay", "worker"}
     assert _Seen.traceparents[0].split("-")[1] == root.trace

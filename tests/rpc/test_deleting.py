@@ -11,11 +11,13 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from headway.api.events.v1 import events_pb2
 from headway.api.runs.v1 import runs_pb2
 from headway.coordinator.engine.deleting import Deletions
 from headway.coordinator.store import deleting
 from headway.coordinator.store.statements import SQL
 from tests.rpc.test_lists import end
+from tests.rpc.test_subflows import DETACHED, LEAF, PARENT, begun, carry, carry_all, failed_child, handovers
 from tests.rpc.world import EVENT, ONE, TWO, World, refusal_of
 
 KEPT = "workflow: kept\nretention: {succeeded: 1h, failed: 2d}\nnodes:\n  work: {type: call, handler: h.work}\n"
@@ -117,6 +119,105 @@ async def test_what_comes_late_for_a_deleted_run_is_told_that_there_is_none(worl
 
     assert await world.first.succeed(dispatch) == "TASK_NOT_FOUND"
     assert (await refusal_of(world.first.retry(run_id))).reason == "RUN_NOT_FOUND"
+
+
+# --- parents and children
+
+
+async def test_a_child_goes_on_when_its_parent_is_deleted_and_tells_nobody(world: World) -> None:
+    parent, child = await begun(world, LEAF, PARENT.replace("input: {n", "timeout: 1m, input: {n"))
+    await carry_all(world)
+    dispatch = await world.dispatch(child)
+    await world.first.grant(dispatch)
+    due = await world.let_timers_come_due(parent)
+    await world.first.fire([timer for timer in due if timer.kind == "total_timeout"])
+    (stop,) = await handovers(world, "CancelChild")
+
+    assert await delete(world, parent)
+    await carry(world, stop)
+    await world.first.succeed(dispatch)
+    (told,) = await handovers(world, "ChildFinished")
+    assert await carry(world, told) == [events_pb2.DELIVER_ANSWER_APPLIED]
+
+    assert await world.first.state(child) == "CANCELLED"
+    assert (await world.first.get(child)).run.parent.run_id == parent
+    listed = runs_pb2.ListRequest(filter=runs_pb2.RunFilter(parent_run_id=parent))
+    assert list((await world.first.runs.List(listed)).runs) == []
+    assert await rows(world, parent) == {}
+
+
+async def test_a_parent_that_waits_for_a_child_is_not_deleted(world: World) -> None:
+    parent, child = await begun(world, LEAF, PARENT)
+    await carry_all(world)
+    await world.first.cancel(parent)
+    assert await world.first.state(child) == "RUNNING"
+
+    assert (await refusal_of(delete(world, parent))).reason == "RUN_NOT_FINISHED"
+
+
+async def test_a_start_that_comes_after_its_parent_was_deleted_starts_nothing(world: World) -> None:
+    parent, child = await begun(world, LEAF, DETACHED)
+    (start,) = await handovers(world)
+    await world.first.cancel(parent)
+    (stop,) = await handovers(world, "CancelChild")
+    assert await delete(world, parent)
+
+    await carry(world, start)
+    assert await world.one("SELECT count(*) FROM runs") == 0
+    await carry(world, stop)
+
+    assert await world.first.state(child) == "CANCELLED"
+    assert await handovers(world) == []
+
+
+async def test_the_end_of_a_child_that_was_deleted_meanwhile_is_still_its_parents(world: World) -> None:
+    parent, child = await begun(world, LEAF, PARENT)
+    await carry_all(world)
+    dispatch = await world.dispatch(child)
+    await world.first.grant(dispatch)
+    await world.first.succeed(dispatch, 7)
+
+    assert await delete(world, child)
+    await carry_all(world)
+
+    task = await world.first.task(parent, "child")
+    assert (task.output, task.child_run_id) == (b"7", child)
+    await world.dispatches(parent)
+    await world.first.cancel(parent)
+    assert await world.first.state(parent) == "CANCELLED"
+
+
+async def test_a_stop_of_a_child_that_was_deleted_ends_its_node(world: World) -> None:
+    parent, child = await begun(world, LEAF, PARENT)
+    await carry_all(world)
+    await world.first.cancel(child)
+    lost = await handovers(world, "ChildFinished")
+    await delete(world, child)
+    await world.first.cancel(parent)
+
+    await carry(world, *await handovers(world, "CancelChild"))  # it leaves a cancelled run, which tells so
+    await carry(world, *lost)
+    await carry_all(world)
+
+    assert await world.first.state(parent) == "CANCELLED"
+    assert await world.first.state(child) == "CANCELLED"
+
+
+async def test_a_retry_starts_a_child_that_was_deleted_anew_under_its_id(world: World) -> None:
+    parent, child = await failed_child(world)
+    assert await delete(world, child)
+
+    (told,) = (await world.first.retry(parent, dry_run=True)).children
+    assert told.run_id == child
+    await world.first.retry(parent)
+    await carry_all(world)
+    dispatch = await world.dispatch(child)
+    await world.first.grant(dispatch)
+    await world.first.succeed(dispatch, 5)
+    await carry_all(world)
+
+    assert (await world.first.task(parent, "child")).output == b"5"
+    assert (await world.first.get(child)).run.epoch == 1
 
 
 # --- retention

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from headway.api.definitions.v1 import definitions_pb2
 from headway.api.events.v1 import events_pb2
-from tests.rpc.world import World
+from headway.api.runs.v1 import runs_pb2
+from headway.coordinator.engine.children import Children
+from tests.rpc.world import Coordinator, World
 
 LEAF = """
 workflow: leaf
@@ -54,10 +60,12 @@ async def handovers(world: World, kind: str = "") -> list[events_pb2.Handover]:
     ]
 
 
-async def carry(world: World, *given: events_pb2.Handover, keep: bool = False) -> list[Any]:
+async def carry(
+    world: World, *given: events_pb2.Handover, keep: bool = False, by: Coordinator | None = None
+) -> list[Any]:
     """Deliver hand-overs, and take them off the outbox."""
     request = events_pb2.DeliverRequest(handovers=given)
-    answers = list((await world.first.events.Deliver(request)).answers)
+    answers = list((await (by or world.first).events.Deliver(request)).answers)
     if not keep:
         ids = [UUID(each.request_id) for each in given]
         await world.database.execute("DELETE FROM outbox WHERE outbox_id = ANY ($1::uuid[])", ids)
@@ -77,6 +85,43 @@ async def begun(world: World, *sources: str) -> tuple[str, str]:
     parent = await world.first.start("parent", GIVEN)
     (start,) = await handovers(world, "StartChild")
     return parent, start.run_id
+
+
+async def failed_child(world: World) -> tuple[str, str]:
+    """A parent that has failed, and its child, which has failed too."""
+    parent, child = await begun(world, LEAF, PARENT)
+    await carry_all(world)
+    dispatch = await world.dispatch(child)
+    await world.first.lease(dispatch)
+    await world.first.fail(dispatch)
+    await carry_all(world)
+    return parent, child
+
+
+@asynccontextmanager
+async def looked_at_the_parent(
+    world: World, monkeypatch: pytest.MonkeyPatch, start: events_pb2.Handover
+) -> AsyncIterator[None]:
+    """Another coordinator delivers a start; when it has looked at the parent's row, it stands still for the block."""
+    other = await world.coordinator()
+    looked, go = asyncio.Event(), asyncio.Event()
+    look = Children._wanted
+
+    async def stop_then(self: Children, *message: Any) -> Any:
+        found = await look(self, *message)
+        looked.set()
+        await go.wait()
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Children, "_wanted", stop_then)
+        starting = asyncio.create_task(carry(world, start, keep=True, by=other))
+        await looked.wait()
+    try:
+        yield
+    finally:
+        go.set()
+        await starting
 
 
 async def child_state(world: World) -> str:
@@ -122,12 +167,7 @@ async def test_a_child_that_fails_fails_its_node_and_is_named_with_its_failing_n
 
 
 async def test_a_retry_of_the_parent_goes_on_inside_the_child_that_failed(world: World) -> None:
-    parent, child = await begun(world, LEAF, PARENT)
-    await carry_all(world)
-    dispatch = await world.dispatch(child)
-    await world.first.lease(dispatch)
-    await world.first.fail(dispatch)
-    await carry_all(world)
+    parent, child = await failed_child(world)
 
     await world.first.retry(parent)
     again = await handovers(world)
@@ -208,3 +248,365 @@ async def test_a_child_started_too_late_for_its_parent_does_not_start(world: Wor
 
     assert await world.first.state(parent) == "FAILED"
     assert await world.first.state(child) == "CANCELLED"
+
+
+# --- collisions
+
+
+async def test_two_deliveries_of_a_start_in_two_transactions_at_once_start_one_run(world: World) -> None:
+    other = await world.coordinator()
+    _, child = await begun(world, LEAF, PARENT)
+    starts = await handovers(world)
+
+    async with world.stall("runs", "AFTER INSERT"):
+        one = asyncio.create_task(carry(world, *starts, keep=True))
+        await world.until_blocked()
+        two = asyncio.create_task(carry(world, *starts, keep=True, by=other))
+        await world.until_blocked(2)  # the second waits for the key that the first has taken
+
+    assert await one == await two == [events_pb2.DELIVER_ANSWER_APPLIED]
+    await carry_all(world)
+    assert await world.one("SELECT count(*) FROM runs WHERE parent IS NOT NULL") == 1
+    assert len(await world.dispatches(child)) == 1
+
+
+@pytest.mark.parametrize("first", ["StartChild", "CancelChild"])
+async def test_a_start_and_a_stop_in_two_transactions_at_once_leave_no_orphan(world: World, first: str) -> None:
+    other = await world.coordinator()
+    parent, child = await begun(world, LEAF, PARENT)
+    starts = await handovers(world)
+    await world.first.cancel(parent)
+    cancels = await handovers(world, "CancelChild")
+    ahead, behind = (starts, cancels) if first == "StartChild" else (cancels, starts)
+
+    async with world.stall("runs", "AFTER INSERT"):
+        one = asyncio.create_task(carry(world, *ahead, keep=True))
+        await world.until_blocked()
+        two = asyncio.create_task(carry(world, *behind, keep=True, by=other))
+        await world.until_blocked(2)
+    await asyncio.gather(one, two)
+    await carry_all(world)
+
+    assert await world.one("SELECT count(*) FROM runs WHERE parent IS NOT NULL") == 1
+    assert [await world.first.state(each) for each in (child, parent)] == ["CANCELLED"] * 2
+
+
+@pytest.mark.parametrize("how", ["cancelled", "timed out"])
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_stop_overtakes_a_start_that_has_looked_at_the_parent_already(
+    world: World, monkeypatch: pytest.MonkeyPatch, how: str, *, is_known: bool
+) -> None:
+    sources = [PARENT.replace("input: {n", "timeout: 1m, input: {n"), *([LEAF] if is_known else [])]
+    parent, child = await begun(world, *sources)
+    (start,) = await handovers(world)
+
+    async with looked_at_the_parent(world, monkeypatch, start):
+        if how == "cancelled":
+            await world.first.cancel(parent)
+        else:
+            due = await world.let_timers_come_due(parent)
+            await world.first.fire([timer for timer in due if timer.kind == "total_timeout"])
+        await carry(world, *await handovers(world, "CancelChild"))
+        await world.first.deploy(LEAF)
+    await carry_all(world)
+
+    assert await world.one("SELECT count(*) FROM runs WHERE state = 'running'") == 0
+    assert await world.dispatches(child) == []
+    assert await world.first.state(parent) == ("CANCELLED" if how == "cancelled" else "FAILED")
+    assert await world.one("SELECT count(*) FROM runs WHERE parent IS NOT NULL") == is_known
+
+
+@pytest.mark.parametrize("first", ["CancelChild", "looked", "StartChild"])
+async def test_a_stop_overtakes_the_order_to_go_on_and_the_child_stays_as_it_was(
+    world: World, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    parent, child = await failed_child(world)
+    await world.first.retry(parent)
+    (again,) = await handovers(world, "StartChild")
+
+    if first == "looked":
+        async with looked_at_the_parent(world, monkeypatch, again):
+            await world.first.cancel(parent)
+            await carry(world, *await handovers(world, "CancelChild"))
+    else:
+        await world.first.cancel(parent)
+        cancels = await handovers(world, "CancelChild")
+        for given in (cancels, [again]) if first == "CancelChild" else ([again], cancels):
+            await carry(world, *given, keep=True)
+            await carry(world, *given)
+    await carry_all(world)
+
+    assert await world.first.state(parent) == "CANCELLED"
+    went_on = first == "StartChild"
+    assert await world.first.state(child) == ("CANCELLED" if went_on else "FAILED")
+    assert (await world.first.get(child)).run.epoch == 1 + went_on
+    await world.first.retry(parent)  # it can be taken up later
+    await carry_all(world)
+    assert await world.first.state(child) == "RUNNING"
+
+
+async def test_a_stop_that_comes_again_after_the_child_went_on_does_not_stop_it(world: World) -> None:
+    parent, child = await begun(world, LEAF, PARENT)
+    await carry_all(world)
+    dispatch = await world.dispatch(child)
+    await world.first.lease(dispatch)
+    await world.first.cancel(parent)
+    (late,) = await handovers(world, "CancelChild")
+    await world.first.fail(dispatch, final=True)  # before it heard of the stop
+    await carry(world, late, keep=True)
+    await carry_all(world)
+    await world.first.retry(parent)
+    await carry_all(world)
+
+    await carry(world, late)
+
+    assert await world.first.state(child) == "RUNNING"
+    assert not (await world.first.get(child)).run.cancelling
+
+
+# --- what a retry takes up
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+async def test_a_dry_run_of_a_retry_names_the_child_that_goes_on_and_what_failed_in_it(
+    world: World, *, is_stopped: bool
+) -> None:
+    if is_stopped:
+        parent, child = await begun(world, LEAF, PARENT)
+        await carry_all(world)
+        await world.first.cancel(parent)
+        await carry_all(world)
+    else:
+        parent, child = await failed_child(world)
+    before = await world.rows_of(parent)
+
+    told = await world.first.retry(parent, dry_run=True)
+
+    (taken_up,) = told.children
+    assert (taken_up.path, taken_up.run_id, taken_up.workflow) == ("child", child, "leaf")
+    assert list(taken_up.nodes) == ([] if is_stopped else ["work"])
+    assert await world.rows_of(parent) == before
+    assert await world.first.retry(parent) == told
+
+
+async def test_a_retry_that_starts_a_child_anew_takes_up_none(world: World) -> None:
+    parent, _ = await failed_child(world)
+
+    told = await world.first.retry(parent, "child", dry_run=True, render_inputs=True)
+
+    assert list(told.chosen) == ["child"]
+    assert list(told.children) == []
+
+
+# --- in maps and repeats, undone, and looked at
+
+MAPPED = """
+workflow: parent
+nodes:
+  before: {type: call, handler: h.before}
+  each:
+    type: map
+    over: "${input.list}"
+    max_concurrency: 2
+    body: {type: subflow, workflow: leaf, input: {n: "${item}"}}
+  done: {type: finish, output: "${nodes.each.output}"}
+edges: [[before, each, done]]
+"""
+REPEATED = """
+workflow: parent
+nodes:
+  before: {type: call, handler: h.before}
+  each:
+    type: repeat
+    max_iterations: 3
+    until: "last == 3"
+    body: {type: subflow, workflow: leaf, input: {n: "${index + 1}"}}
+  done: {type: finish, output: "${nodes.each.output}"}
+edges: [[before, each, done]]
+"""
+
+
+async def play(world: World, *, failing: object = None) -> dict[str, Any]:
+    """Be the relay and a worker that gives back what it is given, until nothing is left to do; inputs by path."""
+    inputs: dict[str, Any] = {}
+    while True:
+        await carry_all(world)
+        dispatches = await world.dispatches()
+        if not dispatches:
+            return inputs
+        for dispatch in dispatches:
+            given = inputs[dispatch.path] = json.loads((await world.first.grant(dispatch)).input or b"null")
+            n = given.get("n") if isinstance(given, dict) else None
+            if n is not None and n == failing:
+                await world.first.fail(dispatch, final=True)
+            else:
+                await world.first.succeed(dispatch, n)
+
+
+async def children_of(world: World, parent: str) -> dict[str, str]:
+    """The latest run of each subflow node."""
+    rows = await world.database.fetch(
+        "SELECT path, child_run_id FROM children WHERE run_id = $1 ORDER BY attempt, path", UUID(parent)
+    )
+    return {row["path"]: row["child_run_id"].hex for row in rows}
+
+
+@pytest.mark.parametrize("source", [MAPPED, REPEATED])
+async def test_items_and_iterations_that_are_runs_give_their_outputs_and_begin_anew_with_others(
+    world: World, source: str
+) -> None:
+    await world.first.deploy(LEAF, source)
+    parent = await world.first.start("parent", {"list": [1, 2, 3]})
+    await play(world)
+    wanted = [1, 2, 3] if source is MAPPED else 3
+    assert json.loads((await world.first.get(parent)).run.output) == wanted
+    first = await children_of(world, parent)
+    assert list(first) == [f"each[{n}].step" for n in range(3)]
+
+    await world.first.retry(parent, "before")
+    await play(world)
+
+    assert await world.first.state(parent) == "SUCCEEDED"
+    assert json.loads((await world.first.get(parent)).run.output) == wanted
+    assert set((await children_of(world, parent)).values()).isdisjoint(first.values())
+
+
+@pytest.mark.parametrize("source", [MAPPED, REPEATED])
+async def test_a_retry_goes_on_in_the_run_of_the_item_or_iteration_that_failed(world: World, source: str) -> None:
+    await world.first.deploy(LEAF, source)
+    parent = await world.first.start("parent", {"list": [1, 2, 3]})
+    await play(world, failing=3)
+    assert await world.first.state(parent) == "FAILED"
+    first = await children_of(world, parent)
+
+    told = await world.first.retry(parent, dry_run=True)
+    await world.first.retry(parent)
+    await play(world)
+
+    assert await world.first.state(parent) == "SUCCEEDED"
+    assert [(each.path, each.run_id) for each in told.children] == [("each[2].step", first["each[2].step"])]
+    assert await children_of(world, parent) == first
+    assert (await world.first.get(first["each[2].step"])).run.epoch == 2
+    assert (await world.first.get(first["each[0].step"])).run.epoch == 1
+
+
+@pytest.mark.parametrize("source", [MAPPED, REPEATED])
+async def test_a_cancel_reaches_the_runs_of_items_and_iterations(world: World, source: str) -> None:
+    await world.first.deploy(LEAF, source)
+    parent = await world.first.start("parent", {"list": [1, 2, 3]})
+    before = await world.dispatch(parent)
+    await world.first.lease(before)
+    await world.first.succeed(before)
+    await carry_all(world)
+
+    await world.first.cancel(parent)
+    await carry_all(world)
+
+    assert await world.first.state(parent) == "CANCELLED"
+    assert await world.one("SELECT count(*) FROM runs WHERE state <> 'cancelled'") == 0
+    assert await world.one("SELECT count(*) FROM children WHERE state = 'open'") == 0
+
+
+UNDONE = """
+workflow: parent
+nodes:
+  child: {type: subflow, workflow: leaf, input: {n: 1}, compensate: undo}
+  after: {type: call, handler: h.after, input: {n: 2}}
+  undo: {type: call, handler: h.undo, input: {n: 3, was: "${nodes.child.output}"}}
+edges: [[child, after]]
+"""
+
+
+async def test_a_child_that_succeeded_is_undone_by_its_parents_node_and_by_a_retry_done_anew(world: World) -> None:
+    await world.first.deploy(LEAF, UNDONE)
+    parent = await world.first.start("parent")
+    inputs = await play(world, failing=2)
+    first = await children_of(world, parent)
+
+    assert await world.first.state(parent) == "FAILED"
+    assert (await world.first.task(parent, "undo")).undoes == "child"
+    assert inputs["undo"] == {"n": 3, "was": 1}
+    told = await world.first.retry(parent)
+    await play(world)
+    assert await world.first.state(parent) == "SUCCEEDED"
+    assert list(told.children) == []
+    assert (await children_of(world, parent))["child"] != first["child"]
+
+
+async def test_a_child_that_was_cancelled_has_nothing_that_its_parent_undoes(world: World) -> None:
+    await world.first.deploy(LEAF, UNDONE)
+    parent = await world.first.start("parent")
+    await carry_all(world)
+
+    await world.first.cancel(parent)
+    await carry_all(world)
+
+    assert await world.first.state(parent) == "CANCELLED"
+    assert [task.path for task in (await world.first.get(parent)).tasks] == ["child"]
+
+
+async def test_parent_and_child_are_seen_from_either_side(world: World) -> None:
+    parent, child = await begun(world, LEAF, PARENT)
+    await carry_all(world)
+
+    seen = (await world.first.get(child)).run.parent
+    assert (seen.run_id, seen.path, seen.detached) == (parent, "child", False)
+    assert not (await world.first.get(parent)).run.HasField("parent")
+    assert (await world.first.task(parent, "child")).child_run_id == child
+    (reason,) = (await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=parent))).reasons
+    assert (reason.kind, reason.child_run_id) == (runs_pb2.REASON_KIND_CHILD, child)
+    assert f"headway why {child}" in reason.message
+    await world.first.cancel(parent)
+    (reason,) = (await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=parent))).reasons
+    assert "was told to stop" in reason.message
+
+
+async def test_children_are_listed_by_their_parent_latest_first_and_once_each_in_pages(world: World) -> None:
+    await world.first.deploy(LEAF, MAPPED)
+    parent = await world.first.start("parent", {"list": [1, 2, 3]})
+    other = await world.first.start("parent", {"list": [4]})
+    await play(world, failing=3)
+    await world.first.retry(parent)
+    await play(world)
+    children = await children_of(world, parent)
+
+    listed: list[str] = []
+    token = ""
+    while True:
+        request = runs_pb2.ListRequest(filter=runs_pb2.RunFilter(parent_run_id=parent), page_size=2, page_token=token)
+        page = await world.first.runs.List(request)
+        listed += [run.run_id for run in page.runs]
+        token = page.next_page_token
+        if not token:
+            break
+
+    assert sorted(listed) == sorted(children.values())
+    failed = runs_pb2.RunFilter(parent_run_id=other, states=[runs_pb2.RUN_STATE_FAILED])
+    assert list((await world.first.runs.List(runs_pb2.ListRequest(filter=failed))).runs) == []
+
+
+async def test_a_deploy_warns_of_workflows_that_are_not_there_for_subflow_nodes(world: World) -> None:
+    source = """
+workflow: caller
+nodes:
+  one: {type: subflow, workflow: leaf}
+  two:
+    type: map
+    over: "${input}"
+    body: {type: subflow, workflow: leaf, version: 2}
+  again: {type: subflow, workflow: caller}
+"""
+
+    async def warnings() -> list[tuple[int, str, str]]:
+        deployed = await world.first.definitions.Deploy(definitions_pb2.DeployRequest(source=source))
+        return [(each.line, each.code, each.message) for each in deployed.warnings]
+
+    nothing_there = await warnings()
+    await world.first.deploy(LEAF)
+    one_version = await warnings()
+    await world.first.deploy(LEAF.replace("h.work", "h.other"))
+
+    no_version = (8, "not_deployed", "there is no version 2 of leaf in namespace default")
+    assert nothing_there == [(4, "not_deployed", "no workflow leaf is deployed in namespace default"), no_version]
+    assert one_version == [no_version]
+    assert await warnings() == []

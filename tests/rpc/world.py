@@ -363,12 +363,15 @@ class World:
             yield
 
     @asynccontextmanager
-    async def stall(self, table: str) -> AsyncIterator[None]:
-        """While the block runs, no statement gets past its first change of a row of a table; it has locked the row."""
+    async def stall(self, table: str, when: str = "BEFORE UPDATE") -> AsyncIterator[None]:
+        """While the block runs, no statement gets past its first change of a row of a table; it has locked the row.
+
+        `when`: AFTER INSERT: nor past inserting rows; their keys are taken.
+        """
         await self.database.execute(
             "CREATE FUNCTION stalled() RETURNS trigger LANGUAGE plpgsql AS"
             " $$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NEW; END $$;"
-            f"CREATE TRIGGER stalled BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION stalled()"
+            f"CREATE TRIGGER stalled {when} ON {table} FOR EACH ROW EXECUTE FUNCTION stalled()"
         )
         try:
             async with self.locked("SELECT pg_advisory_xact_lock(1)"):

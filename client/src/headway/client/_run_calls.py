@@ -13,7 +13,7 @@ from headway.client._filters import RunFilter
 from headway.client._refusals import item_refusal
 from headway.client._request_id import new_request_id
 from headway.client._trace import current_traceparent
-from headway.client._values import NewRun, Outcome, Progress, RetryPlan
+from headway.client._values import NewRun, Outcome, Progress, ReopenedChild, RetryPlan
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -416,6 +416,10 @@ class RunCalls:
             reset=tuple(response.reset),
             kept=tuple(response.kept),
             epoch=response.epoch,
+            children=tuple(
+                ReopenedChild(path=each.path, run_id=each.run_id, workflow=each.workflow, nodes=tuple(each.nodes))
+                for each in response.children
+            ),
         )
 
 

@@ -370,6 +370,23 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReopenedChild:
+    """A run that a subflow node takes up again, as far as its parent knows it.
+
+    Attributes:
+        path: Of the node.
+        run_id: The run.
+        workflow: Its workflow.
+        nodes: Paths of its nodes that failed; empty: it was stopped.
+    """
+
+    path: str
+    run_id: str
+    workflow: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPlan:
     """What a retry redoes.
 
@@ -378,9 +395,11 @@ class RetryPlan:
         reset: Nodes reachable from them that were reached before.
         kept: Nodes that keep their result.
         epoch: The run's epoch after the retry; with `dry_run`, what it would be.
+        children: Runs of subflow nodes that go on, where these ask for them at once; the others start another run.
     """
 
     chosen: tuple[str, ...]
     reset: tuple[str, ...]
     kept: tuple[str, ...]
     epoch: int
+    children: tuple[ReopenedChild, ...] = ()

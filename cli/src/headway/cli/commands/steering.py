@@ -211,6 +211,7 @@ class Retry(Meant, Command):
                     "reset": plan.reset,
                     "kept": plan.kept,
                     "epoch": plan.epoch,
+                    "children": plan.children,
                 }
             )
             return Exit.SUCCESS
@@ -218,6 +219,9 @@ class Retry(Meant, Command):
         output.say(f"run {self.run_id} {would} reopened as epoch {plan.epoch}")
         for label, nodes in (("starts again", plan.chosen), ("reset", plan.reset), ("kept", plan.kept)):
             output.say(f"  {label:<13} {', '.join(nodes) or '-'}")
+        for child in plan.children:
+            where = f"from {', '.join(child.nodes)}, which failed" if child.nodes else "from what was stopped"
+            output.say(f"  {child.path} goes on in run {child.run_id} of {child.workflow}, {where}")
         return Exit.SUCCESS
 
 

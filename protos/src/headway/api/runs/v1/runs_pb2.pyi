@@ -831,13 +831,27 @@ class RetryRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., from_nodes: _Optional[_Iterable[str]] = ..., dry_run: _Optional[bool] = ..., render_inputs: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class RetryResponse(_message.Message):
-    __slots__ = ("chosen", "reset", "kept", "epoch")
+    __slots__ = ("chosen", "reset", "kept", "epoch", "children")
     CHOSEN_FIELD_NUMBER: _ClassVar[int]
     RESET_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CHILDREN_FIELD_NUMBER: _ClassVar[int]
     chosen: _containers.RepeatedScalarFieldContainer[str]
     reset: _containers.RepeatedScalarFieldContainer[str]
     kept: _containers.RepeatedScalarFieldContainer[str]
     epoch: int
-    def __init__(self, chosen: _Optional[_Iterable[str]] = ..., reset: _Optional[_Iterable[str]] = ..., kept: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ...) -> None: ...
+    children: _containers.RepeatedCompositeFieldContainer[ReopenedChild]
+    def __init__(self, chosen: _Optional[_Iterable[str]] = ..., reset: _Optional[_Iterable[str]] = ..., kept: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., children: _Optional[_Iterable[_Union[ReopenedChild, _Mapping]]] = ...) -> None: ...
+
+class ReopenedChild(_message.Message):
+    __slots__ = ("path", "run_id", "workflow", "nodes")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    run_id: str
+    workflow: str
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, path: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -122,11 +122,17 @@ class SignalReceived(Event, frozen=True):
 
 
 class RunCancelled(Event, frozen=True):
-    """Somebody cancelled the run. `compensate` False: what it did is left as it is."""
+    """Somebody cancelled the run.
+
+    Attributes:
+        compensate: False: what it did is left as it is.
+        parent: of a child that its parent stops: the attempt that it answers to from now on.
+    """
 
     reason: str
     grace_ms: int
     compensate: bool = True
+    parent: Parent | None = None  # recorded by AdoptRun
 
 
 class RunPaused(Event, frozen=True):

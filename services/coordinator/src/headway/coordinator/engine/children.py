@@ -2,6 +2,8 @@
 
 A start is made only while its parent's row still waits for it. A stop that finds no run leaves a cancelled one behind
 under the child's id, so that the start that it overtook finds that. What cannot start is told to the parent at once.
+A start chooses its version before it looks at the parent's row: where a stop can leave no run behind, because there is
+no such workflow yet, any start that looked before that stop was given has not found the workflow either.
 """
 
 from collections.abc import Sequence
@@ -11,11 +13,12 @@ from uuid import UUID
 
 from headway.coordinator.core.document import EMPTY, Document
 from headway.coordinator.core.handovers import CancelChild, ChildEnded, StartChild
-from headway.coordinator.core.refusals import Overloaded, Refusal, RunClosed, RunNotFound
+from headway.coordinator.core.refusals import Overloaded, Refusal, RunNotFound, WorkflowNotFound
 from headway.coordinator.core.rows import REFUSED, STARTED
+from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.starting import StartAsk, Started, Starts
-from headway.coordinator.engine.submissions import Cancel, EndChild, GoOn, Submission
+from headway.coordinator.engine.submissions import EndChild, GoOn, StopChild, Submission
 from headway.coordinator.ids import bucket_of, run_id_text
 from headway.coordinator.store.errors import StoreUnavailable, translated
 from headway.coordinator.store.statements import SQL
@@ -34,9 +37,10 @@ class Delivery:
 class Children:
     """Delivers what runs tell each other."""
 
-    def __init__(self, engine: Engine, starts: Starts) -> None:
-        """Use an engine, and what starts runs."""
+    def __init__(self, engine: Engine, definitions: Definitions, starts: Starts) -> None:
+        """Use an engine, its versions of workflows, and what starts runs."""
         self._engine = engine
+        self._definitions = definitions
         self._starts = starts
 
     async def deliver(self, deliveries: Sequence[Delivery]) -> list[object]:
@@ -57,6 +61,7 @@ class Children:
                 return await self._end(delivery.run_id, message, delivery.trace)
 
     async def _start(self, delivery: Delivery, message: StartChild) -> object:
+        (chosen,) = await self._definitions.to_run([(message.namespace, message.workflow, message.version)])
         wanted = await self._wanted(message)
         if wanted is None:
             return False
@@ -66,9 +71,10 @@ class Children:
             answer = await self._one(item)
             if not isinstance(answer, RunNotFound):
                 return await self._refused(delivery, message, answer) if isinstance(answer, Refusal) else answer
-        (answer,) = await self._starts.start(
-            [_ask(delivery, message, Document(bytes(message.input)), is_cancelled=is_cancelled)]
-        )
+        if isinstance(chosen, WorkflowNotFound):
+            return await self._refused(delivery, message, chosen)
+        ask = _ask(delivery, message, chosen[0], Document(bytes(message.input)), is_cancelled=is_cancelled)
+        (answer,) = await self._starts.start([ask])
         if isinstance(answer, Refusal):
             return await self._refused(delivery, message, answer)
         if isinstance(answer, Started) and message.parent.detached:
@@ -109,20 +115,21 @@ class Children:
         return False if isinstance(answer, RunNotFound) else answer
 
     async def _cancel(self, delivery: Delivery, message: CancelChild) -> object:
-        item = Cancel(
+        item = StopChild(
             run_id=delivery.run_id,
             request_id=delivery.request_id,
+            parent=message.parent,
             reason=message.reason,
             grace_ms=message.grace_ms,
             compensate=message.compensate,
         )
         answer = await self._one(item)
         if isinstance(answer, RunNotFound):
-            (begun,) = await self._starts.start([_ask(delivery, message, EMPTY, is_cancelled=True)])
+            (begun,) = await self._starts.start([_ask(delivery, message, message.version, EMPTY, is_cancelled=True)])
             if isinstance(begun, Refusal):  # nor can the start be made that it overtook
                 return False
             answer = await self._one(item)  # unless it is the cancelled one, the start came in between
-        return False if isinstance(answer, RunClosed) else answer
+        return answer
 
     async def _one(self, item: Submission) -> Any:
         (answer,) = await self._engine.submit([item])
@@ -132,7 +139,7 @@ class Children:
 
 
 def _ask(
-    delivery: Delivery, message: StartChild | CancelChild, given: Document, *, is_cancelled: bool = False
+    delivery: Delivery, message: StartChild | CancelChild, version: int, given: Document, *, is_cancelled: bool
 ) -> StartAsk:
     is_start = isinstance(message, StartChild)
     return StartAsk(
@@ -140,7 +147,7 @@ def _ask(
         run_id=delivery.run_id,
         namespace=message.namespace,
         workflow=message.workflow,
-        version=message.version,
+        version=version,
         key=None,
         input=given,
         trace=delivery.trace,

@@ -327,10 +327,12 @@ class _Batch:
         verdict = decide(state, event)
         if isinstance(verdict, Need):
             raise Missing(verdict.keys)
+        answer = item.answer(verdict, state)
+        if item.is_rehearsal:
+            return answer
         dispatched = self._record(saving, item, event, verdict)
         if dispatched is not None and isinstance(item, ReportSucceeded) and item.wish is not None:
             self._eager.consider(ticket, item, item.wish, dispatched)
-        answer = item.answer(verdict, state)
         if item.request_id is not None and not isinstance(item, Start):
             saving.requests.append((item.request_id, orjson.dumps(answer)))
             self._answered[item.run_id, item.request_id] = answer

@@ -9,7 +9,9 @@ from typing import TypeAlias
 
 import orjson
 
-from headway.coordinator.core.compiler import CompileResult, Fault, compile_workflow
+from headway.coordinator.core.compiler import Code, CompileResult, Fault, compile_workflow
+from headway.coordinator.core.compiler.compile import Named
+from headway.coordinator.core.compiler.faults import Faults
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan_codec import encode_plan
 from headway.coordinator.core.refusals import DefinitionFaulty, WorkflowNotFound
@@ -95,8 +97,11 @@ class Definitions:
                 changed = same is None or not same["deployed"]
                 if changed and not dry_run:
                     await make_deployed(connection, namespace, workflow, version)
+                others = [each for each in result.named if each.workflow != workflow]
+                missing = await _missing(connection, namespace, others) if others else ()
         effect = await before.effect(source)
-        return Deployed(workflow=workflow, version=version, changed=changed, warnings=result.faults, effect=effect)
+        warnings = tuple(sorted((*result.faults, *missing), key=lambda fault: (fault.line, fault.column)))
+        return Deployed(workflow=workflow, version=version, changed=changed, warnings=warnings, effect=effect)
 
     async def to_run(self, wanted: Sequence[VersionKey]) -> Sequence[Chosen]:
         """The versions that new runs take; 0: the one that is deployed when this is called, or a later one.
@@ -151,3 +156,20 @@ class Definitions:
             return version, await self._plans.get(connection, (*key[:2], version))
         except PlanMissing:
             return not_found(*key[:2], version)
+
+
+async def _missing(connection: Connection, namespace: str, named: Sequence[Named]) -> tuple[Fault, ...]:
+    """Warnings of workflows that subflow nodes name and that are not there now."""
+    deployed = await find_deployed(connection, {(namespace, each.workflow) for each in named})
+    stored = await find_versions(connection, [(namespace, each.workflow, each.version) for each in named])
+    faults = Faults()
+    for each in named:
+        if each.version and (namespace, each.workflow, each.version) not in stored:
+            message = f"there is no version {each.version} of {each.workflow} in namespace {namespace}"
+        elif not each.version and (namespace, each.workflow) not in deployed:
+            message = f"no workflow {each.workflow} is deployed in namespace {namespace}"
+        else:
+            continue
+        remedy = "deploy it, too, before a run comes to this node"
+        faults.add(each.place, Code.NOT_DEPLOYED, message, remedy, warning=True)
+    return faults.ordered()

@@ -10,7 +10,7 @@ from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import RunEvent
 from headway.coordinator.core.rows import RunRow
 from headway.coordinator.core.state import Draft, State
-from headway.coordinator.engine.submissions import Submission, TimerKey
+from headway.coordinator.engine.submissions import Submission, TimerKey, run_after
 
 
 class Pause(Submission, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ class Skip(Submission, frozen=True, kw_only=True):
     def answer(self, decision: Decision, state: State) -> object:
         """Whether that reopened the run."""
         reopened = any(isinstance(action, ReopenRun) for action in decision.actions)
-        return {"reopened": reopened, "epoch": state.run.epoch if state.run else 0}
+        return {"reopened": reopened, "epoch": run_after(decision).epoch}
 
 
 def _refuse_final(item: Submission, run: RunRow) -> None:

@@ -1,14 +1,14 @@
 """What can be asked of a run, as the decision lane takes it: each becomes an event, or is answered without one."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeGuard
 from uuid import UUID
 
 from msgspec import Struct
 
-from headway.coordinator.core.actions import ReopenRun
+from headway.coordinator.core.actions import Action, OpenChild, ReopenRun
 from headway.coordinator.core.admission import (
     Answer,
     child_applies,
@@ -18,7 +18,6 @@ from headway.coordinator.core.admission import (
     timer_applies,
 )
 from headway.coordinator.core.decide import Decision
-from headway.coordinator.core.decide.redo import plan_redo
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import (
     ChildFinished,
@@ -37,7 +36,7 @@ from headway.coordinator.core.events import (
 )
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.refusals import KeyReused, Refusal, RunNotFinished, RunNotFound, TaskNotFound
-from headway.coordinator.core.rows import Parent
+from headway.coordinator.core.rows import Parent, RunRow
 from headway.coordinator.core.state import Draft, State
 from headway.coordinator.engine.eager import Wish
 from headway.coordinator.ids import task_id
@@ -70,6 +69,11 @@ class Submission(Struct, frozen=True, kw_only=True):
         """Bytes of its payload."""
         return 0
 
+    @property
+    def is_rehearsal(self) -> bool:
+        """True: it is decided and answered, and nothing is written."""
+        return False
+
     def missing(self) -> Refusal:
         """What to answer when the run is not there."""
         return RunNotFound(run_id=self.run_id.hex, namespace=self.namespace or "")
@@ -83,7 +87,7 @@ class Submission(Struct, frozen=True, kw_only=True):
         return None
 
     def answer(self, decision: Decision, state: State) -> object:
-        """What to answer after the decision."""
+        """What to answer after the decision. `state`: as it was before."""
         raise NotImplementedError
 
     def answer_again(self, known: object) -> object:
@@ -302,7 +306,7 @@ class Signal(Submission, frozen=True, kw_only=True):
 
     def answer(self, decision: Decision, state: State) -> object:
         """Where it stands in the history."""
-        return {"seq": state.run.seq if state.run else 0}
+        return {"seq": run_after(decision).seq}
 
 
 class Cancel(Submission, frozen=True, kw_only=True):
@@ -322,13 +326,36 @@ class Cancel(Submission, frozen=True, kw_only=True):
 
     def answer(self, decision: Decision, state: State) -> object:
         """Where the run stands now."""
-        return {"state": str(state.run.state) if state.run else ""}
+        return {"state": str(run_after(decision).state)}
+
+
+class StopChild(Cancel, frozen=True, kw_only=True):
+    """Its parent's node, in the attempt that it names, stops the run. Answers as Cancel; False: it is over for that."""
+
+    parent: Parent
+
+    def event(self, at: datetime, chance: float) -> RunEvent:
+        """RunCancelled."""
+        return RunCancelled(
+            at=at,
+            chance=chance,
+            reason=self.reason,
+            grace_ms=self.grace_ms,
+            compensate=self.compensate,
+            parent=self.parent,
+        )
+
+    def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
+        """False when that attempt's run is over, or the run answers to a later one."""
+        run = draft.run
+        known = 0 if run.parent is None else run.parent.attempt
+        return False if known > self.parent.attempt or (known == self.parent.attempt and run.is_final) else None
 
 
 class Retry(Submission, frozen=True, kw_only=True):
-    """Reopen the run. Answers {"chosen", "reset", "kept", "epoch"}."""
+    """Reopen the run. Answers {"chosen", "reset", "kept", "epoch", "children"}."""
 
-    answer_fields = frozenset({"chosen", "reset", "kept", "epoch"})
+    answer_fields = frozenset({"chosen", "reset", "kept", "epoch", "children"})
 
     chosen: tuple[str, ...]
     render_inputs: bool
@@ -338,19 +365,27 @@ class Retry(Submission, frozen=True, kw_only=True):
         """RunRetried."""
         return RunRetried(at=at, chance=chance, chosen=self.chosen, render_inputs=self.render_inputs)
 
+    @property
+    def is_rehearsal(self) -> bool:
+        """A dry run is only answered."""
+        return self.dry_run
+
     def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
-        """A dry run is answered without an event."""
+        """None: decide. Raises RunNotFinished."""
         if not draft.run.is_final:
             raise RunNotFinished(run_id=self.run_id.hex, state=draft.run.state)
-        plan = plan_redo(draft, draft.state.graph, self.chosen)
-        if not self.dry_run:
-            return None
-        return _redone(plan.starts, plan.reset, plan.kept, draft.run.epoch + 1)
+        return None
 
     def answer(self, decision: Decision, state: State) -> object:
-        """What is redone: the order to reopen names it."""
+        """What is redone: the order to reopen names it, and orders for runs that were there before."""
         opened = next(action for action in decision.actions if isinstance(action, ReopenRun))
-        return _redone(opened.chosen, opened.reset, opened.kept, state.run.epoch if state.run else 0)
+        return {
+            "chosen": list(opened.chosen),
+            "reset": list(opened.reset),
+            "kept": list(opened.kept),
+            "epoch": run_after(decision).epoch,
+            "children": [_taken_up(action, state) for action in decision.actions if _takes_up(action, state)],
+        }
 
 
 class GoOn(Submission, frozen=True, kw_only=True):
@@ -411,8 +446,25 @@ class EndChild(Submission, frozen=True, kw_only=True):
         return True
 
 
-def _redone(chosen: Iterable[str], reset: Iterable[str], kept: Iterable[str], epoch: int) -> dict[str, object]:
-    return {"chosen": list(chosen), "reset": list(reset), "kept": list(kept), "epoch": epoch}
+def run_after(decision: Decision) -> RunRow:
+    """The run's row after a decision: each counts its event in it."""
+    if decision.changes.run is None:
+        raise LookupError("a decision without a run")
+    return decision.changes.run
+
+
+def _takes_up(action: Action, state: State) -> TypeGuard[OpenChild]:
+    """A subflow node asks for the run that it had before."""
+    before = state.children.get(action.path) if isinstance(action, OpenChild) else None
+    return before is not None and isinstance(action, OpenChild) and before.child == action.child
+
+
+def _taken_up(action: OpenChild, state: State) -> dict[str, object]:
+    """`nodes`: those that failed in it, as its parent was told; none: it was stopped."""
+    task = state.tasks.get(action.path)
+    details = None if task is None else (task.error or {}).get("details")
+    nodes = details.get("nodes") if isinstance(details, dict) else None
+    return {"path": action.path, "run_id": action.child, "workflow": action.workflow, "nodes": nodes or []}
 
 
 def told(item: Submission) -> str:

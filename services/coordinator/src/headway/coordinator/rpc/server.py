@@ -35,5 +35,6 @@ def register(server: grpc.aio.Server, engine: Engine, message_limit: int = MESSA
     runs_pb2_grpc.add_RunsServiceServicer_to_server(runs, server)
     tasks_pb2_grpc.add_TasksServiceServicer_to_server(TasksService(engine, message_limit), server)
     timers_pb2_grpc.add_TimersServiceServicer_to_server(TimersService(engine), server)
-    events_pb2_grpc.add_EventsServiceServicer_to_server(EventsService(engine, Children(engine, runs.starts)), server)
+    children = Children(engine, definitions, runs.starts)
+    events_pb2_grpc.add_EventsServiceServicer_to_server(EventsService(engine, children), server)
     outbox_pb2_grpc.add_OutboxServiceServicer_to_server(OutboxService(engine), server)

@@ -26,7 +26,7 @@ from headway.coordinator.core.compiler.scope import Around, ScopeCheck
 from headway.coordinator.core.compiler.template_parser import TemplateParser
 from headway.coordinator.core.compiler.types import check_types
 from headway.coordinator.core.compiler.yaml_tree import Source, YamlList, YamlMap, load_yaml
-from headway.coordinator.core.plan import FINALLY, Edge, EdgeKind, Json, Literal, Node, NodeType, OnFailure, Plan
+from headway.coordinator.core.plan import FINALLY, Edge, EdgeKind, Json, Literal, Node, NodeType, OnFailure, Place, Plan
 from headway.coordinator.core.schemas import misfits
 
 _MAX_CYCLES = 5
@@ -43,16 +43,27 @@ _OF_THE_GRAPH = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A workflow that a subflow node names, and where. `version` 0: the deployed one."""
+
+    workflow: str
+    version: int
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompileResult:
     """What a source compiles to.
 
     Attributes:
         plan: None when there is a fault that is no warning.
         faults: all that is wrong, warnings included, in the order of the source.
+        named: the workflows that it runs inside; whether there are such is not known here.
     """
 
     plan: Plan | None
     faults: tuple[Fault, ...]
+    named: tuple[Named, ...] = ()
 
 
 def compile_workflow(source: str) -> CompileResult:
@@ -68,11 +79,11 @@ def compile_workflow(source: str) -> CompileResult:
         faults.add(tree.place, Code.WRONG_TYPE, "a workflow is a map", "it begins with `workflow: name`")
         faults.say_that_checks_wait()
         return CompileResult(plan=None, faults=faults.ordered())
-    plan = _compile(reading, tree)
-    return CompileResult(plan=None if faults.fatal() else plan, faults=faults.ordered())
+    plan, named = _compile(reading, tree)
+    return CompileResult(plan=None if faults.fatal() else plan, faults=faults.ordered(), named=named)
 
 
-def _compile(reading: Reading, tree: YamlMap) -> Plan:
+def _compile(reading: Reading, tree: YamlMap) -> tuple[Plan, tuple[Named, ...]]:
     entries = Entries(reading, tree, language.WORKFLOW, "a workflow")
     workflow = entries.text("workflow") or ""
     if workflow:
@@ -98,7 +109,12 @@ def _compile(reading: Reading, tree: YamlMap) -> Plan:
         _check_run_output(reading, entries, drafts, plan)
     if _check_plan(reading, tree, drafts, plan) or checks_wait:
         reading.faults.say_that_checks_wait()
-    return plan
+    named = (
+        Named(workflow=name, version=draft.node.child_version, place=draft.places.get("workflow", draft.place))
+        for draft in with_bodies(drafts)
+        if (name := draft.node.child_workflow)
+    )
+    return plan, tuple(named)
 
 
 def _compile_graph(

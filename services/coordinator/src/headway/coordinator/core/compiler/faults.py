@@ -62,6 +62,7 @@ class Code(StrEnum):
     INSIDE_A_BODY = "inside_a_body"
     NO_LOOP_HERE = "no_loop_here"
     TOO_DEEP = "too_deep"
+    NOT_DEPLOYED = "not_deployed"
     CHECKS_WAIT = "checks_wait"
 
 

@@ -259,6 +259,12 @@ def _signal_received(walk: Walk, event: SignalReceived) -> None:
 
 
 def _run_cancelled(walk: Walk, event: RunCancelled) -> None:
+    is_taken_up = event.parent is not None and event.parent != walk.run.parent
+    if event.parent is not None and is_taken_up:
+        walk.emit(do.AdoptRun(parent=event.parent))
+        if walk.run.is_final:  # it came before the order to go on, which then finds that the run was told of it
+            _children.tell_parent(walk, None if walk.run.state is RunState.SUCCEEDED else RunState.CANCELLED)
+            return
     if walk.run.is_final:
         raise RunClosed(run_id=walk.draft.state.run_id, state=walk.run.state)
     if walk.run.conclusion is not None:
