@@ -45,6 +45,7 @@ MEANINGS: Mapping[Code, str] = {
     Code.MAY_BE_MISSING: "A value that is not there on every way here, read without `has(…)`.",
     Code.NO_ERROR_HERE: "`error` where no failure edge leads.",
     Code.UNKNOWN_VARIABLE: "A variable that no node before sets.",
+    Code.UNKNOWN_ZONE: "A time zone that is not in the IANA database.",
     Code.NOT_IN_A_BODY: "Something in the body of a map or repeat that cannot stand there.",
     Code.INSIDE_A_BODY: "A reference from outside to a node in the body of a map or repeat.",
     Code.NO_LOOP_HERE: "`item`, `index`, `last` or `loops` where no such map or repeat is around.",
