@@ -125,6 +125,7 @@ def testing_page() -> str:
         "test file": tests.FILE,
         "case": tests.CASE,
         "mock": tests.RESULT,
+        "heartbeat": tests.HEARTBEAT,
         "failure": tests.FAILURE,
         "act": tests.ACT,
         "crash": tests.CRASH,

@@ -126,6 +126,17 @@ async def test_check_offline_asks_no_coordinator(
     assert coordinator.requests["definitions.Check"] == []
 
 
+async def test_the_compiler_on_this_machine_knows_the_time_zones(headway: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "zoned.yaml"
+    file.write_text("workflow: w\nnodes:\n  a: {type: wait, until: '2030-01-31 09:00', zone: Europe/Viena}\n")
+
+    result = await headway("check", "--offline", str(file))
+
+    assert result.out.splitlines()[0] == (
+        f"{file}:3:52: error: there is no time zone 'Europe/Viena' — did you mean Europe/Vienna?"
+    )
+
+
 async def test_a_file_that_cannot_be_read_is_named(headway: CommandLine, tmp_path: Path) -> None:
     result = await headway("check", str(tmp_path / "none.yaml"))
 

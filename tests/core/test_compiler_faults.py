@@ -7,6 +7,7 @@ import pytest
 from headway.coordinator.core.compiler import Code, Fault, compile_workflow
 from headway.coordinator.core.compiler.fault_reference import MEANINGS
 from headway.coordinator.core.compiler.python_code import complaint_about
+from headway.coordinator.zones import zone_names
 
 WORKER = "{type: call, handler: h}"
 
@@ -267,6 +268,14 @@ TABLE = [
         [(3, 39, "contradiction")],
     ),
     (
+        "zones that do not exist",
+        "workflow: w\nnodes:\n  a: {type: wait, until: '2030-01-31T09:00:00 Europe/Wien'}\n"
+        "  b: {type: wait, until: '${input.at}', zone: europe/vienna}\n"
+        "  c: {type: wait, until: '2030-01-31T09:00:00', zone: 5}\n  d: {type: wait, until: '${input.at}', zone: [UTC]}\n"
+        "  e: {type: wait, until: '${input.at}', zone: '${input.zone}'}\n  f: {type: wait, until: '2030-01-31 09:00 UTC'}\n",
+        [(3, 47, "unknown_zone"), (4, 47, "unknown_zone"), (5, 55, "unknown_zone"), (6, 47, "unknown_zone")],
+    ),
+    (
         "an instant with two zones",
         "workflow: w\nnodes:\n  a: {type: wait, until: '2030-01-31T09:00:00 UTC', zone: UTC}\n",
         [(3, 26, "wrong_value")],
@@ -520,7 +529,7 @@ TABLE = [
 
 @pytest.mark.parametrize(("source", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
 def test_is_found_where_it_stands(source: str, expected: list[tuple[int, int, str]]) -> None:
-    result = compile_workflow(source)
+    result = compile_workflow(source, zone_names())
 
     told = [fault for fault in result.faults if fault.code is not Code.CHECKS_WAIT]
     found = [(fault.line, fault.column, fault.code.value) for fault in told]
@@ -536,6 +545,24 @@ def test_every_kind_of_fault_is_in_the_table() -> None:
 
 def test_every_kind_of_fault_has_a_meaning_in_the_reference() -> None:
     assert list(MEANINGS) == list(Code)
+
+
+@pytest.mark.parametrize(
+    ("zone", "remedy"),
+    [
+        ("Europe/Viena", "did you mean Europe/Vienna?"),
+        ("europe/vienna", "did you mean Europe/Vienna?"),
+        ("Vienna", "did you mean Europe/Vienna?"),
+        ("New York", "did you mean America/New_York?"),
+        ("Middle/Nowhere_At_All", "name one of the IANA database, such as Europe/Vienna"),
+    ],
+)
+def test_a_zone_that_does_not_exist_names_the_nearest(zone: str, remedy: str) -> None:
+    source = f"workflow: w\nnodes:\n  a: {{type: wait, until: '2030-01-31T09:00:00', zone: {zone}}}\n"
+
+    (fault,) = compile_workflow(source, zone_names()).faults
+
+    assert (fault.message, fault.remedy) == (f"there is no time zone '{zone}'", remedy)
 
 
 def only_fault(source: str) -> Fault:

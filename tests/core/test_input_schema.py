@@ -193,9 +193,11 @@ nodes:
         ('{pattern: "(a)\\\\1"}', "linear time: invalid escape sequence"),
         ('{patternProperties: {"[": true}}', "linear time: missing ]"),
         ('{patternProperties: {"a": true}, unevaluatedProperties: false}', "cannot be used in one schema"),
+        ('{$defs: {a: {$anchor: b}}, $ref: "#/$defs/a"}', "b gives a part of the schema a name"),
+        ('{$defs: {a: {$id: "https://b.example"}}}', "https://b.example gives a part of the schema a name"),
     ],
 )
-def test_deploy_refuses_patterns_that_it_could_not_match(schema: str, message: str) -> None:
+def test_deploy_refuses_what_it_could_not_check_in_linear_time(schema: str, message: str) -> None:
     faults = compile_workflow(SOURCE.replace("SCHEMA", schema)).faults
 
     assert [fault.line for fault in faults] == [4]
@@ -209,3 +211,53 @@ def test_all_that_is_missing_is_named_at_once_and_of_much_how_much_there_is_besi
         "$.k4: is required; $.k5: is required; $.k6: is required"
     )
     assert in_one_line(misfits(schema, {})).endswith("$.k4: is required; and 2 more")
+
+
+def listed(entry: str, count: int) -> str:
+    return ", ".join(entry.replace("N", str(number)) for number in range(count))
+
+
+HEAVY: dict[str, tuple[str, ...]] = {
+    "many properties": (f"{{properties: {{{listed('pN: {type: string, maxLength: 5}', 5_000)}}}}}",),
+    "some in each of several": (f"{{properties: {{{listed('pN: {type: string}', 600)}}}}}",) * 6,
+    "patterns that grow large": ("{properties: {" + listed(r"pN: {pattern: '\pL{50}N'}", 60) + "}}",),
+    "many patterns": (f"{{patternProperties: {{{listed('pN: true', 900)}}}}}",),
+    "alternatives of alternatives": (
+        "{$ref: '#/$defs/d0', $defs: {"
+        + ", ".join(
+            f"d{level}: {{anyOf: [{{$ref: '#/$defs/d{level + 1}'}}, {{$ref: '#/$defs/d{level + 1}'}}]}}"
+            for level in range(11)
+        )
+        + ", d11: {type: string}}}",
+    )
+    * 6,
+}
+
+
+@pytest.mark.parametrize("schemas", HEAVY.values(), ids=HEAVY)
+def test_schemas_that_are_too_large_to_be_checked_at_deploy_are_refused_where_they_stand(
+    schemas: tuple[str, ...],
+) -> None:
+    nodes = (f"  n{number}: {{type: call, handler: h, output_schema: {each}}}" for number, each in enumerate(schemas))
+
+    faults = compile_workflow("\n".join(["workflow: w", "nodes:", *nodes])).faults
+
+    assert [fault.message for fault in faults if "checks" in fault.message] == [
+        "the schemas up to here ask for more than 200,000 checks of themselves"
+    ]
+    assert faults[0].line in range(3, 3 + len(schemas))
+    assert len(faults) == 1
+
+
+def test_constants_are_held_against_schemas_within_the_same_budget() -> None:
+    values = ", ".join(f"v{number}: [1, 2]" for number in range(60))
+    schema = "{items: {anyOf: [{const: 5}, {const: 6}, {type: number}]}}"
+    variables = ", ".join(f"v{number}: {schema}" for number in range(60))
+    nodes = "".join(f"  n{number}: {{type: set, values: {{{values}}}}}\n" for number in range(120))
+    edges = ", ".join(f"n{number}" for number in range(120))
+
+    faults = compile_workflow(f"workflow: w\nvars: {{{variables}}}\nnodes:\n{nodes}edges: [[{edges}]]\n").faults
+
+    assert [fault.message for fault in faults if not fault.warning] == [
+        "the schemas up to here ask for more than 200,000 checks of themselves"
+    ]

@@ -40,7 +40,7 @@ ALLOWED = frozenset(
 ALLOWED_IN = {
     "headway.coordinator.core.cel": {"cel_expr_python"},
     "headway.coordinator.core.compiler": {"ruamel", "jsonschema", "referencing"},
-    "headway.coordinator.core.schemas": {"jsonschema", "referencing", "re2"},
+    "headway.coordinator.core.schemas": {"jsonschema", "jsonschema_specifications", "referencing", "re2"},
     "headway.coordinator.core.compiler.python_code": {"ast", "warnings"},  # parses, and silences what parsing prints
 }
 CORE = "headway.coordinator.core"

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from headway.api.definitions.v1 import definitions_pb2
 from headway.api.runs.v1 import runs_pb2
 from headway.api.timers.v1 import timers_pb2
-from tests.rpc.world import EVENT, ONE, SLEEP, TWO, Dispatch, World, until
+from tests.rpc.world import EVENT, ONE, SLEEP, TWO, Dispatch, World, refusal_of, until
 
 LIMITED = (
     "workflow: limited\nnodes:\n"
@@ -149,6 +150,14 @@ async def test_a_wait_until_a_time_of_a_zone_is_asked_for_in_its_transaction(wor
     run_id = await world.first.start("zoned", {"at": "2030-01-31T09:00:00"})
 
     assert (await world.first.task(run_id, "nap")).due_at.ToJsonString() == "2030-01-31T08:00:00Z"
+
+
+async def test_a_workflow_with_a_zone_that_does_not_exist_is_not_deployed(world: World) -> None:
+    source = "workflow: zoned\nnodes:\n  nap: {type: wait, until: '${input.at}', zone: Europe/Viena}\n"
+
+    refusal = await refusal_of(world.first.definitions.Deploy(definitions_pb2.DeployRequest(source=source)))
+
+    assert refusal.reason == "DEFINITION_FAULTY"
 
 
 async def test_a_task_that_no_worker_takes_times_out(world: World) -> None:

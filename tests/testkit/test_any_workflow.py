@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 
 import pytest
@@ -13,11 +14,11 @@ from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan import RETRYABLE_NODES, FailureClass, Literal, Place
 from headway.coordinator.testkit.agenda import Chooser
 from headway.coordinator.testkit.bodies import graphs_of, inside
-from headway.coordinator.testkit.cases import Act, Case, Mock, MockedFailure, Result
+from headway.coordinator.testkit.cases import Act, Case, Heartbeat, Mock, MockedFailure, Result
 from headway.coordinator.testkit.language import Crash, Outcome, Refused
 from headway.coordinator.testkit.played import Played
 from headway.coordinator.testkit.playing import play
-from headway.coordinator.testkit.simulation import START
+from headway.coordinator.testkit.simulation import START, Simulation
 from tests.core import invariants
 from tests.core.generated import ERRORS, INPUT, OUTPUTS, SIGNALS, Choices, Seeded, workflow
 from tests.core.oracle import check_against_the_rules, check_the_outcome
@@ -45,7 +46,40 @@ def result(choices: Choices) -> Result:
         failure=choices.of((None, None, failure)),
         takes_ms=choices.of((0, 0, 100, 700)),
         queued_ms=choices.of((0, 0, 300)),
+        heartbeats=tuple(
+            Heartbeat(
+                after_ms=choices.of((0, 50)),
+                every_ms=choices.of((None, 90)),
+                until_ms=choices.of((None, 200)),
+                progress=choices.of((False, True)),
+                checkpoint=choices.of((None, Document.of(1))),
+            )
+            for _ in range(choices.whole(0, 2))
+        ),
     )
+
+
+def deed(choices: Choices, nodes: Sequence[str]) -> Callable[[Simulation], None]:
+    """What somebody may do to a run."""
+    name, grace_ms, stop_clock = choices.of(SIGNALS), choices.of((0, 500, 30_000)), choices.of((False, True))
+    node, chosen = choices.of(nodes), choices.of((False, True))
+    signal: Callable[[Simulation], None] = lambda simulation: simulation.signal(name, Document.of(1))  # noqa: E731
+    return choices.of(
+        (
+            signal,
+            signal,
+            signal,
+            lambda simulation: simulation.cancel(grace_ms=grace_ms),
+            lambda simulation: simulation.pause(stop_clock=stop_clock),
+            Simulation.resume,
+            lambda simulation: simulation.skip(node, Document.of({"by": "hand"})),
+            lambda simulation: simulation.retry((node,) if chosen else (), render_inputs=stop_clock),
+        )
+    )
+
+
+def act(after_ms: int, do: Callable[[Simulation], None]) -> Act:
+    return Act(place=_HERE, after_ms=after_ms, label="act", do=do, refused=Refused.MAY)
 
 
 def case(choices: Choices, graph: Graph, *, calm: bool) -> Case:
@@ -56,21 +90,14 @@ def case(choices: Choices, graph: Graph, *, calm: bool) -> Case:
         for node in inner.plan.nodes.values()
         if node.type in RETRYABLE_NODES
     ]
+    nodes = [inside(body, name) for body, inner in graphs_of(graph).items() for name in inner.plan.nodes]
     acts: list[Act] = []
     crashes: dict[tuple[str, int], Crash] = {}
     for _ in range(0 if calm else choices.whole(0, 5)):
-        acts.append(
-            Act(
-                place=_HERE,
-                after_ms=choices.of((0, 100, 700, 1_000)),
-                signal=choices.of((*SIGNALS, *SIGNALS, *SIGNALS, None)),
-                payload=Document.of(1),
-                grace_ms=choices.of((0, 500, 30_000)),
-                refused=Refused.MAY,
-            )
-        )
+        acts.append(act(choices.of((0, 100, 700, 1_000)), deed(choices, nodes)))
         if workers:
             crashes[choices.of(workers), choices.whole(1, 2)] = choices.of(tuple(Crash))
+    acts.append(act(60_000, Simulation.resume))
     return Case(
         place=_HERE,
         name="any",

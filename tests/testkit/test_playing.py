@@ -324,3 +324,126 @@ def test_an_http_node_is_mocked_like_any_other() -> None:
     """
 
     assert the_case(flow, case).passed
+
+
+# Pause, resume, skip, retry
+
+
+@pytest.mark.parametrize(("clock", "duration"), [("", "13s"), (", pause_clock: true", "22s")])
+def test_what_is_due_in_a_paused_run_happens_when_it_is_resumed(clock: str, duration: str) -> None:
+    flow = """
+        nodes:
+          a: {type: call, handler: do.a}
+          b: {type: wait_for_event, event: e, timeout: 12s}
+          late: {type: call, handler: do.b}
+        edges: [{from: b, on: timeout, to: late}, {from: a, to: late, on: always}]
+    """
+    case = f"""
+        mocks: {{a: {{takes: 3s}}, late: {{takes: 1s}}}}
+        at: [{{after: 1s, pause: true{clock}}}, {{after: 10s, resume: true}}]
+        expect: {{nodes: {{late: {{state: succeeded}}}}, duration: {duration}}}
+    """
+
+    assert wrongs(the_case(flow, case)) == []
+
+
+def test_nothing_begins_while_a_run_is_paused() -> None:
+    flow = "nodes: {a: {type: call, handler: h}, b: {type: call, handler: h}}\nedges: [[a, b]]"
+    case = "mocks: {h: {takes: 2s}}\nat: [{after: 1s, pause: true}%s]\nexpect: {%s}"
+
+    assert the_case(
+        flow, case % ("", "outcome: running, path: [a], nodes: {a: {state: succeeded}, b: {state: ready}}")
+    ).passed
+    assert the_case(flow, case % (", {after: 9s, resume: true}", "path: [a, b], duration: 11s")).passed
+
+
+def test_a_node_of_a_paused_run_gets_its_output_by_hand() -> None:
+    flow = """
+        nodes: {a: {type: wait_for_event, event: e}, b: {type: call, handler: h, input: "${nodes.a.output}"}}
+        edges: [[a, b]]
+    """
+    case = """
+        mocks: {b: {output: "${input.by}"}}
+        at: [{after: 1s, pause: true}, {after: 2s, skip: a, output: {by: hand}}, {after: 5s, resume: true}]
+        expect: {nodes: {b: {output: hand}}, duration: 5s}
+    """
+
+    assert wrongs(the_case(flow, case)) == []
+    refused = the_case(flow, "mocks: {b: {}}\nat: [{skip: a}]\nexpect: {outcome: running}")
+    assert ["a node can be skipped in a paused or in a failed run only" in what for what, _, _ in wrongs(refused)] == [
+        True
+    ]
+
+
+def test_a_run_that_failed_is_retried_from_what_failed_or_from_a_node() -> None:
+    flow = "nodes: {a: {type: call, handler: do.a}, b: {type: call, handler: do.b}}\nedges: [[a, b]]"
+    case = """
+        mocks: {do.a: {}, do.b: [{fails: {}}, {output: 1}]}
+        at: [{after: 1h, retry: true%s}]
+        expect: {nodes: {b: {attempts: 2}}, calls: [{handler: do.a, times: %d}], duration: 1h}
+    """
+
+    assert wrongs(the_case(flow, case % ("", 1))) == []
+    assert wrongs(the_case(flow, case % (", from: [a]", 2))) == []
+
+
+def test_acts_that_a_run_refuses_must_be_said() -> None:
+    acts = "at: [{after: 5s, pause: true%s}, {after: 5s, resume: true%s}, {after: 0s, retry: true%s}]"
+    flow = "nodes: {a: {type: wait, duration: 1s}}"
+
+    assert the_case(flow, acts % ((", refused: must",) * 3)).passed
+    ((what, *_),) = wrongs(the_case(flow, acts % ("", "", ", refused: must")))
+    assert what.startswith("the pause was refused")
+
+
+# Heartbeats
+
+SILENT = ONE % "timeout: {heartbeat: 30s, stall: 2m}, retry: {max_attempts: 2, initial: 1s, factor: 1}"
+
+
+@pytest.mark.parametrize(
+    ("mock", "expected"),
+    [
+        ("{hangs: true}", "outcome: failed, nodes: {a: {error: {type: heartbeat_timeout}}}, duration: 61s"),
+        (
+            "{takes: 10m, heartbeats: [{every: 5s}]}",
+            "outcome: failed, nodes: {a: {error: {type: stall_timeout}}}, duration: 4m1s",
+        ),
+        ("{takes: 10m, heartbeats: [{every: 5s, progress: true}]}", "duration: 10m"),
+        ("{takes: 10m, heartbeats: [{every: 5s}, {every: 1m, progress: true}]}", "duration: 10m"),
+        (
+            "{takes: 10m, heartbeats: [{every: 5s, until: 1m, progress: true}]}",
+            "outcome: failed, nodes: {a: {error: {type: heartbeat_timeout}}}, duration: 3m1s",
+        ),
+        (
+            "[{hangs: true, heartbeats: [{after: 5s, checkpoint: 1}, {after: 20s, checkpoint: {page: 2}}]}, {}]",
+            "calls: [{node: a, checkpoint: {page: 2}, times: 1}, {node: a, checkpoint: null, times: 1}], duration: 51s",
+        ),
+        (
+            "[{fails: {}, takes: 9s, heartbeats: [{after: 8900ms, checkpoint: 7}]}, {}]",
+            "calls: [{node: a, checkpoint: 7, times: 1}], duration: 10s",
+        ),
+    ],
+)
+def test_silence_and_want_of_progress_are_told_by_the_heartbeats_of_the_mock(mock: str, expected: str) -> None:
+    assert wrongs(the_case(SILENT, f"mocks: {{a: {mock}}}\nexpect: {{{expected}}}")) == []
+
+
+def test_what_a_worker_told_just_before_it_died_is_lost() -> None:
+    case = """
+        mocks: {a: [{takes: 9s, heartbeats: [{after: 1s, checkpoint: 1}, {after: 8900ms, checkpoint: 2}]}, {}]}
+        crashes: [{node: a, crash: worker_dies}]
+        expect: {calls: [{node: a, checkpoint: 1, times: 1}]}
+    """
+
+    assert wrongs(the_case(SILENT, case)) == []
+
+
+def test_a_retry_that_repeats_a_success_begins_without_a_checkpoint() -> None:
+    case = """
+        mocks: {a: {heartbeats: [{checkpoint: 1}]}}
+        at: [{after: 5s, retry: true, from: [a]}]
+        expect: {calls: [{node: a, checkpoint: null, times: 2}]}
+    """
+
+    assert wrongs(the_case(SILENT, case)) == []

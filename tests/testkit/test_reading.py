@@ -19,7 +19,15 @@ FAULTS = [
     ("cases: [{input: 1}]", "2:9: error: a case needs the key name; add name: text"),
     ("cases: [{name: a}, {name: a}]", "2:20: error: two cases have the name a; give each a name of its own"),
     (CASE % "until: 3", "2:27: error: until is no duration: 3; write the unit: 3s"),
-    (CASE % "at: [{after: 1s}]", "2:25: error: an act needs one of signal, cancel; add one"),
+    (CASE % "at: [{after: 1s}]",
+     "2:25: error: an act needs one of signal, cancel, pause, resume, skip, retry; add one"),
+    (CASE % "at: [{resume: false}]", "2:34: error: resume can only be true; leave the act out"),
+    (CASE % "at: [{cancel: true, output: 1}]", "2:48: error: output goes with skip; remove it"),
+    (CASE % "at: [{skip: shp}]", "2:32: error: the workflow has no node shp; did you mean ship?"),
+    (CASE % "at: [{retry: true, from: [shp]}]", "2:46: error: the workflow has no node shp; did you mean ship?"),
+    (CASE % "mocks: {charge: {heartbeats: [{until: 3s}]}}", "2:58: error: until goes with every; remove it"),
+    (CASE % "mocks: {charge: {heartbeats: [{each: 3s}]}}",
+     "2:51: error: unknown key each in a heartbeat; known here: after, checkpoint, every, progress, until"),
     (CASE % "at: [{signal: a, cancel: true}]", "2:45: error: signal and cancel exclude each other; keep one"),
     (CASE % "mocks: {charg: {}}", "2:28: error: the workflow has no node or handler charg; did you mean charge?"),
     (CASE % "mocks: {charge: 1}", ("2:36: error: the mock of charge must be a map; write {output: …} or {fails: …}, or "
@@ -87,4 +95,12 @@ def test_faults_of_the_workflow_are_told_apart() -> None:
     assert (report.faults, report.cases) == ((), ())
     assert [str(fault) for fault in report.workflow_faults] == [
         "2:19: error: there is no node type cal; did you mean call?"
+    ]
+
+
+def test_a_time_zone_of_the_workflow_that_does_not_exist_is_one_of_its_faults() -> None:
+    report = report_on("nodes: {a: {type: wait, until: '2030-01-31 09:00 Europe/Viena'}}", CASE % "input: 1")
+
+    assert [str(fault) for fault in report.workflow_faults] == [
+        "2:50: error: there is no time zone 'Europe/Viena'; did you mean Europe/Vienna?"
     ]

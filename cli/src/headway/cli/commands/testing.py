@@ -152,10 +152,18 @@ def _tell_case(output: Output, file: str, case: "CaseReport") -> None:
     if case.order:
         output.say(f"    in this order: [{', '.join(case.order)}]")
     if case.story:
-        left_out = len(case.story) - LONGEST_STORY
-        output.say(f"    the run{f', but for its first {left_out} lines (--json has them)' if left_out > 0 else ''}:")
-        for line in case.story[-LONGEST_STORY:]:
+        output.say("    the run:")
+        for line in _shortened(case.story):
             output.say(f"      {line}", style="dim")
+
+
+def _shortened(story: "Sequence[str]") -> "Sequence[str]":
+    """A story without its middle, when it is too long to be read."""
+    left_out = len(story) - LONGEST_STORY
+    if left_out <= 0:
+        return story
+    head = LONGEST_STORY // 4
+    return (*story[:head], f"… {left_out:,} lines are left out here; --json has them …", *story[head + left_out :])
 
 
 def _tell_problem(output: Output, file: str, problem: "Problem") -> None:

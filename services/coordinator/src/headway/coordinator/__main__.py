@@ -19,6 +19,7 @@ from headway.coordinator.store.attending import connect_listener
 from headway.coordinator.store.errors import StoreConflict, StoreRejected, StoreUnavailable
 from headway.coordinator.store.migrate import SchemaChanged, SchemaTooNew, fault_of_schema, migrate
 from headway.coordinator.store.pool import Pool, open_pool
+from headway.coordinator.zones import zone_names
 from headway.runtime.process import run_service
 from headway.runtime.serving import serve
 from headway.runtime.settings import DatabaseSettings, SettingsError, load
@@ -84,7 +85,7 @@ def _migrate() -> int:
 def _check(files: list[Path], *, as_json: bool) -> int:
     report = []
     for file in files:
-        result = compile_workflow(file.read_text(encoding="utf-8"))
+        result = compile_workflow(file.read_text(encoding="utf-8"), zone_names())
         workflow = result.plan.workflow if result.plan is not None else ""
         faults = [
             {

@@ -5,9 +5,16 @@ instant, so that no history depends on it.
 """
 
 from datetime import UTC, datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, reset_tzpath
+from functools import cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones, reset_tzpath
 
 reset_tzpath(())
+
+
+@cache
+def zone_names() -> frozenset[str]:
+    """Returns the names of all zones."""
+    return frozenset(available_timezones())
 
 
 def instant_of(local: str, zone: str) -> datetime | None:

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeAlias
 
 import orjson
@@ -23,6 +22,7 @@ from headway.coordinator.store.errors import translated
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.starting import find_deployed, find_versions
 from headway.coordinator.store.statements import SQL
+from headway.coordinator.zones import zone_names
 
 STRIDE = 0.005  # seconds from one look-up to the next, at the least: a decision takes longer
 Chosen: TypeAlias = tuple[int, Graph] | WorkflowNotFound
@@ -62,7 +62,7 @@ class Definitions:
 
     async def check(self, source: str) -> CompileResult:
         """Compile, off the event loop: a large file takes a while."""
-        return await asyncio.get_running_loop().run_in_executor(None, partial(compile_workflow, source))
+        return await asyncio.get_running_loop().run_in_executor(None, _compile, source)
 
     async def deploy(self, namespace: str, source: str, *, dry_run: bool = False) -> Deployed:
         """Store and deploy; identical content changes nothing, and an earlier version's content deploys that version.
@@ -173,3 +173,7 @@ async def _missing(connection: Connection, namespace: str, named: Sequence[Named
         remedy = "deploy it, too, before a run comes to this node"
         faults.add(each.place, Code.NOT_DEPLOYED, message, remedy, warning=True)
     return faults.ordered()
+
+
+def _compile(source: str) -> CompileResult:
+    return compile_workflow(source, zone_names())

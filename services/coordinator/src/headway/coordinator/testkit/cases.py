@@ -10,6 +10,7 @@ from headway.coordinator.core.document import Document
 from headway.coordinator.core.plan import FailureClass, Place, Template
 from headway.coordinator.testkit.language import Crash, Outcome, Refused
 from headway.coordinator.testkit.played import Played
+from headway.coordinator.testkit.simulation import Simulation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,31 @@ class MockedFailure:
     message: Template
     details: Mapping[str, Template]
     final: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """A sign of life of a handler, or one after the other.
+
+    Attributes:
+        after_ms: from the lease.
+        every_ms: until the next one; None: there is one only.
+        until_ms: from the lease, when they end; None: with the attempt.
+        checkpoint: None: it has none.
+    """
+
+    after_ms: int
+    every_ms: int | None
+    until_ms: int | None
+    progress: bool
+    checkpoint: Document | None
+
+    def latest(self, elapsed_ms: int) -> int | None:
+        """When the latest was given until then, from the lease; None: none was."""
+        last_ms = elapsed_ms if self.until_ms is None else min(elapsed_ms, self.until_ms)
+        if last_ms < self.after_ms:
+            return None
+        return last_ms - (last_ms - self.after_ms) % self.every_ms if self.every_ms else self.after_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +64,7 @@ class Result:
     real: bool = False
     takes_ms: int = 0
     queued_ms: int = 0
+    heartbeats: tuple[Heartbeat, ...] = ()
 
 
 Mock: TypeAlias = tuple[Result, ...]  # by attempt; the last one stands for all later ones
@@ -45,13 +72,17 @@ Mock: TypeAlias = tuple[Result, ...]  # by attempt; the last one stands for all 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """What somebody does to the run. `signal` None: cancel it."""
+    """What somebody does to the run.
+
+    Attributes:
+        label: in the words of the story.
+        do: does it. Raises Refusal.
+    """
 
     place: Place
     after_ms: int
-    signal: str | None
-    payload: Document
-    grace_ms: int
+    label: str
+    do: Callable[[Simulation], None]
     refused: Refused
 
 

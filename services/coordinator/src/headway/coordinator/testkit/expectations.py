@@ -73,7 +73,12 @@ def expect_never(place: Place, name: str) -> Expectation:
 
 
 def expect_calls(
-    place: Place, what: str, mine: Callable[[Call], bool], times: int | None, given: tuple[Json, bool] | None
+    place: Place,
+    what: str,
+    mine: Callable[[Call], bool],
+    times: int | None,
+    given: tuple[Json, bool] | None,
+    checkpoint: tuple[Json] | None = None,
 ) -> Expectation:
     """A handler was called so often.
 
@@ -83,15 +88,20 @@ def expect_calls(
         mine: whose calls count.
         times: None: at least once.
         given: the input that counts, and whether it is a part of it only; None: any.
+        checkpoint: the checkpoint that counts; None: any.
     """
 
+    def has_found(call: Call) -> bool:
+        return checkpoint is None or difference(checkpoint[0], call.checkpoint, part=False) is None
+
     def differs(played: Played) -> Difference | None:
-        calls = [call for call in played.calls if mine(call)]
+        calls = [call for call in played.calls if mine(call) and has_found(call)]
         fitting = [call for call in calls if given is None or difference(given[0], call.input, part=given[1]) is None]
         if len(fitting) == times or (times is None and fitting):
             return None
         wanted = "at least one call" if times is None else _count(times)
         suffix = "" if given is None else f" with {'at least ' if given[1] else ''}{shown(given[0])}"
+        suffix += "" if checkpoint is None else f" from the checkpoint {shown(checkpoint[0])}"
         got = _count(len(fitting)) + suffix
         others = ", ".join(shown(call.input) for call in calls)
         return Difference(expected=wanted + suffix, got=got + (f"; called with {others}" if calls else ""))

@@ -16,6 +16,7 @@ class Part(StrEnum):
     CASES = "list of cases"
     VALUE = "any value"
     ACTS = "list of acts"
+    HEARTBEATS = "list of heartbeats"
     CRASHES = "list of crashes"
     EXPECTATIONS = "expectations"
     FAILURE = "failure"
@@ -120,6 +121,20 @@ RESULT = (
     Field(name="real", kind=Kind.BOOLEAN, doc="`python` nodes only: their code is run.", default="false"),
     _duration("takes", "From the lease to the report.", default="0s"),
     _duration("queued", "How long no worker takes it.", default="0s"),
+    Field(name="heartbeats", kind=Part.HEARTBEATS, doc="The signs of life that it gives.", default="none: silence"),
+)
+
+HEARTBEAT = (
+    _duration("after", "When, from the lease.", default="`every`, or 0s"),
+    _duration("every", "How long until the next one like it.", default="only one", least=1),
+    _duration("until", "With `every`: when it falls silent, from the lease.", default="the attempt's end"),
+    Field(
+        name="progress",
+        kind=Kind.BOOLEAN,
+        doc="Whether it tells of progress; a checkpoint always does.",
+        default="false",
+    ),
+    Field(name="checkpoint", kind=Part.VALUE, doc="What the next attempt finds as its checkpoint."),
 )
 
 FAILURE = (
@@ -142,11 +157,24 @@ ACT = (
     Field(name="payload", kind=Part.VALUE, doc="The signal's payload.", default="null"),
     Field(name="cancel", kind=Kind.BOOLEAN, doc="Cancel the run.", default="false"),
     _duration("grace", "With `cancel`: how long handlers may take to stop.", default="30s"),
+    Field(name="pause", kind=Kind.BOOLEAN, doc="Pause the run.", default="false"),
+    Field(name="pause_clock", kind=Kind.BOOLEAN, doc="With `pause`: its time-outs stand still.", default="false"),
+    Field(name="resume", kind=Kind.BOOLEAN, doc="Resume the run.", default="false"),
+    Field(name="skip", kind=Kind.TEXT, doc="Give this node its output by hand, in a paused or failed run."),
+    Field(name="output", kind=Part.VALUE, doc="With `skip`: the output.", default="null"),
+    Field(name="retry", kind=Kind.BOOLEAN, doc="Retry the run, which is over.", default="false"),
+    Field(name="from", kind=Kind.TEXTS, doc="With `retry`: from these nodes.", default="all that failed"),
+    Field(
+        name="render_inputs",
+        kind=Kind.BOOLEAN,
+        doc="With `retry`: these nodes render their input anew.",
+        default="false",
+    ),
     Field(
         name="refused",
         kind=Kind.WORD,
         words=tuple(Refused),
-        doc="Whether the run refuses it, because it is over.",
+        doc="Whether the run refuses it, because it is over, not over, stopping, or not paused.",
         default=Refused.NEVER.value,
     ),
 )
@@ -211,5 +239,6 @@ CALL = (
     Field(name="node", kind=Kind.TEXT, doc="or of this node."),
     Field(name="input", kind=Part.VALUE, doc="Calls with this input, exactly.", default="any"),
     Field(name="input_has", kind=Part.VALUE, doc="Calls with these keys in their input, perhaps among others."),
+    Field(name="checkpoint", kind=Part.VALUE, doc="Calls that found this checkpoint, exactly.", default="any"),
     Field(name="times", kind=Kind.INTEGER, doc="How many such calls; 0: none.", default="at least one"),
 )

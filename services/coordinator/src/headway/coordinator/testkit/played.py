@@ -17,6 +17,7 @@ class Call:
     handler: str
     attempt: int
     input: Json
+    checkpoint: Json = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

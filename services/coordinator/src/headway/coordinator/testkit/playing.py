@@ -8,7 +8,7 @@ from random import Random
 from typing import TypeAlias
 
 from headway.coordinator.core.actions import AwaitTask, CompleteTask, FailTask, OpenChild, StopChild, StopTask
-from headway.coordinator.core.admission import Answer
+from headway.coordinator.core.admission import SILENCES, Answer
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import Failure
@@ -22,7 +22,7 @@ from headway.coordinator.core.state import TimerKey
 from headway.coordinator.core.templates import Lookup, descend, render
 from headway.coordinator.testkit.agenda import Chooser, Item, Rank
 from headway.coordinator.testkit.bodies import place_of
-from headway.coordinator.testkit.cases import Act, Case, Mock, Result
+from headway.coordinator.testkit.cases import Act, Case, Heartbeat, Mock, Result
 from headway.coordinator.testkit.language import Crash, Refused
 from headway.coordinator.testkit.played import Call, Note, Played, Trouble
 from headway.coordinator.testkit.simulation import Simulation
@@ -30,6 +30,7 @@ from headway.coordinator.testkit.telling import TIMERS, nth
 
 PYTHON = "headway.python"
 MOST_STEPS = 20_000  # far more than any workflow of the allowed size takes
+_MILLISECOND = timedelta(milliseconds=1)
 _AGAIN = timedelta(seconds=1)  # until a worker sends a report again
 
 
@@ -71,11 +72,22 @@ class _Hold:
     leased_at: datetime
     renewal: timedelta
     result: Result
+    generation: int
     is_dead: bool = False
 
     def renewed_until(self, now: datetime) -> datetime:
         """When it renewed last."""
         return self.leased_at + self.renewal * ((now - self.leased_at) // self.renewal)
+
+    def told(self, until: datetime, tells: Callable[[Heartbeat], bool] = lambda _: True) -> tuple[datetime, int] | None:
+        """The latest heartbeat of some kind until then: when it was given, and its place in the mock; None: none."""
+        elapsed_ms = (until - self.leased_at) // _MILLISECOND
+        given = [
+            (self.leased_at + timedelta(milliseconds=after_ms), place)
+            for place, heartbeat in enumerate(self.result.heartbeats)
+            if tells(heartbeat) and (after_ms := heartbeat.latest(elapsed_ms)) is not None
+        ]
+        return max(given, default=None)
 
 
 class _Unplayable(Exception):
@@ -119,6 +131,7 @@ class _Player:
         self._calls: list[Call] = []
         self._notes: list[Note] = []
         self._holds: dict[str, _Hold] = {}
+        self._checkpoints: dict[str, tuple[int, Json]] = {}
         self._is_stopping = False
 
     def play(self) -> Played:
@@ -127,8 +140,7 @@ class _Player:
             self._simulation.start(self._case.input)
             for act in self._case.acts:
                 at = self._case.starts_at + timedelta(milliseconds=act.after_ms)
-                label = "cancel" if act.signal is None else f"signal {act.signal}"
-                self._plan(at, Rank.ACT, label, lambda act=act: self._act(act))
+                self._plan(at, Rank.ACT, act.label, lambda act=act: self._act(act))
             self._look()
             self._go_on()
         except _Unplayable as unplayable:
@@ -177,7 +189,34 @@ class _Player:
         ]
 
     def _fire(self, key: TimerKey) -> None:
-        self._simulation.fire(key)
+        path, kind, attempt = key
+        hold = self._holds.get(path) if kind in SILENCES else None
+        if hold is not None and hold.attempt == attempt:
+            self._renew(hold)
+        if self._simulation.fire(key) and hold is not None:
+            self._let_go(hold)
+
+    def _renew(self, hold: _Hold) -> None:
+        """The latest renewal brought the signs of life that were given before it."""
+        if hold.is_dead:
+            return
+        at = hold.renewed_until(self._simulation.now)
+        self._simulation.renew(hold.path, attempt=hold.attempt, owner=hold.owner, at=at)
+        told, progress = hold.told(at), hold.told(at, lambda heartbeat: heartbeat.progress)
+        if told is not None:
+            progress_at = None if progress is None else progress[0]
+            self._simulation.beat(hold.path, attempt=hold.attempt, beat_at=told[0], progress_at=progress_at)
+        self._keep_checkpoint(hold, at)
+
+    def _keep_checkpoint(self, hold: _Hold, until: datetime) -> None:
+        told = hold.told(until, lambda heartbeat: heartbeat.checkpoint is not None)
+        checkpoint = None if told is None else hold.result.heartbeats[told[1]].checkpoint
+        if checkpoint is not None:
+            self._checkpoints[hold.path] = (hold.generation, checkpoint.value)
+
+    def _checkpoint_for(self, row: TaskRow) -> Json:
+        generation, checkpoint = self._checkpoints.get(row.path, (row.generation, None))
+        return checkpoint if generation == row.generation else None
 
     def _plan(self, at: datetime, rank: Rank, label: str, do: Callable[[], None], hold: _Hold | None = None) -> None:
         """Let something happen; with `hold`: unless the attempt is over by then."""
@@ -219,12 +258,9 @@ class _Player:
     # --- users
 
     def _act(self, act: Act) -> None:
-        what = "the cancel" if act.signal is None else f"the signal {act.signal}"
+        what = f"the {act.label}"
         try:
-            if act.signal is None:
-                self._simulation.cancel(grace_ms=act.grace_ms)
-            else:
-                self._simulation.signal(act.signal, act.payload)
+            act.do(self._simulation)
         except Refusal as refusal:
             self._note(f"{what} is refused: {refusal.reason}")
             if act.refused is Refused.NEVER:
@@ -295,7 +331,8 @@ class _Player:
         self._begin(path)
         row = simulation.task(path)
         given = self._given(row)
-        self._calls.append(Call(path=path, handler=row.handler, attempt=attempt, input=given))
+        checkpoint = self._checkpoint_for(row)
+        self._calls.append(Call(path=path, handler=row.handler, attempt=attempt, input=given, checkpoint=checkpoint))
         hold = _Hold(
             path=path,
             attempt=attempt,
@@ -303,6 +340,7 @@ class _Player:
             leased_at=simulation.now,
             renewal=timedelta(milliseconds=row.lease_ms) / 3,
             result=result,
+            generation=row.generation,
         )
         self._holds[path] = hold
         crash = self._case.crashes.get((path, attempt))
@@ -341,6 +379,7 @@ class _Player:
 
         def report() -> None:
             simulation = self._simulation
+            self._keep_checkpoint(hold, simulation.now)
             if isinstance(outcome, Document):
                 answer = simulation.succeed(hold.path, outcome, attempt=hold.attempt, owner=hold.owner)
             else:
@@ -419,9 +458,8 @@ class _Player:
         row = simulation.task(hold.path)
         if row.state is not TaskState.RUNNING or row.attempt != hold.attempt:
             return
+        self._renew(hold)
         hold.is_dead = True
-        at = hold.renewed_until(simulation.now)
-        simulation.renew(hold.path, attempt=hold.attempt, owner=hold.owner, at=at)
         self._note(f"the worker of {nth(hold.path, hold.attempt)} is silent from now on")
         ends_at = row.lease_expires_at or simulation.now
         self._plan(ends_at, Rank.LEASE_END, f"lost lease of {hold.path}", lambda: self._expire(hold), hold)
@@ -429,6 +467,7 @@ class _Player:
             self._plan(ends_at + _AGAIN, Rank.REPORT, f"late report of {hold.path}", late_report)
 
     def _expire(self, hold: _Hold) -> None:
+        self._renew(hold)
         if self._simulation.expire(hold.path, attempt=hold.attempt):
             self._let_go(hold)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import TypeAlias
 
 from headway.coordinator.core.compiler.faults import Code, Faults
 from headway.coordinator.core.compiler.fields import Entries, Reading
@@ -24,6 +25,7 @@ from headway.coordinator.testkit.cases import (
     Act,
     Case,
     Expectation,
+    Heartbeat,
     Mention,
     Mock,
     MockedFailure,
@@ -33,7 +35,7 @@ from headway.coordinator.testkit.cases import (
 )
 from headway.coordinator.testkit.language import Crash, Outcome, Refused
 from headway.coordinator.testkit.played import Played
-from headway.coordinator.testkit.simulation import START
+from headway.coordinator.testkit.simulation import START, Simulation
 
 _GRACE_MS = 30_000
 _LIMIT = 500
@@ -49,6 +51,62 @@ def read_tests(text: str, faults: Faults) -> TestFile | None:
         faults.add(tree.place, Code.WRONG_TYPE, "a test file is a map", "it begins with `workflow: file.yaml`")
         return None
     return _Reader(Reading(source=source, faults=faults, templates=TemplateParser(source, faults))).file(tree)
+
+
+_Deed: TypeAlias = tuple[str, Callable[[Simulation], None]]
+
+
+def _document(entries: Entries, name: str) -> Document:
+    tree = entries.tree(name)
+    return Document.of(None if tree is None else plain_value(tree))
+
+
+def _signal(entries: Entries) -> _Deed:
+    name, payload = entries.text("signal") or "", _document(entries, "payload")
+    return f"signal {name}", lambda simulation: simulation.signal(name, payload)
+
+
+def _cancel(entries: Entries) -> _Deed:
+    given = entries.duration("grace")
+    grace_ms = _GRACE_MS if given is None else given
+    return "cancel", lambda simulation: simulation.cancel(grace_ms=grace_ms)
+
+
+def _pause(entries: Entries) -> _Deed:
+    stop_clock = entries.boolean("pause_clock") or False
+    return "pause", lambda simulation: simulation.pause(stop_clock=stop_clock)
+
+
+def _resume(_entries: Entries) -> _Deed:
+    return "resume", lambda simulation: simulation.resume()
+
+
+def _skip(entries: Entries) -> _Deed:
+    path, output = entries.text("skip") or "", _document(entries, "output")
+    return f"skip of {path}", lambda simulation: simulation.skip(path, output)
+
+
+def _retry(entries: Entries) -> _Deed:
+    chosen, render_inputs = entries.texts("from") or (), entries.boolean("render_inputs") or False
+    return "retry", lambda simulation: simulation.retry(chosen, render_inputs=render_inputs)
+
+
+_ACTS: Mapping[str, Callable[[Entries], _Deed]] = {
+    "signal": _signal,
+    "cancel": _cancel,
+    "pause": _pause,
+    "resume": _resume,
+    "skip": _skip,
+    "retry": _retry,
+}
+_GO_WITH: Mapping[str, str] = {
+    "payload": "signal",
+    "grace": "cancel",
+    "pause_clock": "pause",
+    "output": "skip",
+    "from": "retry",
+    "render_inputs": "retry",
+}
 
 
 class _Reader:
@@ -131,6 +189,7 @@ class _Reader:
             real=entries.boolean("real") or False,
             takes_ms=entries.duration("takes") or 0,
             queued_ms=entries.duration("queued") or 0,
+            heartbeats=tuple(self._heartbeat(item) for item in self._maps(entries, "heartbeats")),
         )
         for site in self._reading.templates.take_sites():
             for mention in site.mentions:
@@ -139,6 +198,19 @@ class _Reader:
                     remedy = "what the handler is given is `input`"
                     self._fault(mention.place, Code.UNKNOWN_REFERENCE, message, remedy)
         return result
+
+    def _heartbeat(self, tree: YamlMap) -> Heartbeat:
+        entries = self._entries(tree, language.HEARTBEAT, "a heartbeat")
+        if "until" in entries and "every" not in entries:
+            self._fault(entries.place_of("until"), Code.CONTRADICTION, "until goes with every", "remove it")
+        after, every, checkpoint = entries.duration("after"), entries.duration("every"), entries.tree("checkpoint")
+        return Heartbeat(
+            after_ms=(every or 0) if after is None else after,
+            every_ms=every,
+            until_ms=entries.duration("until"),
+            progress=checkpoint is not None or entries.boolean("progress") or False,
+            checkpoint=None if checkpoint is None else Document.of(plain_value(checkpoint)),
+        )
 
     def _failure(self, entries: Entries) -> MockedFailure | None:
         tree = entries.map("fails")
@@ -158,18 +230,22 @@ class _Reader:
 
     def _act(self, tree: YamlMap) -> Act:
         entries = self._entries(tree, language.ACT, "an act")
-        self._exactly_one(entries, ("signal", "cancel"), "an act")
-        payload = entries.tree("payload")
-        cancel = entries.boolean("cancel")
-        if cancel is False:
-            self._fault(entries.place_of("cancel"), Code.WRONG_VALUE, "cancel can only be true", "leave the act out")
-        grace = entries.duration("grace")
+        self._exactly_one(entries, tuple(_ACTS), "an act")
+        kind = next((name for name in _ACTS if name in entries), "cancel")
+        for key, goes_with in _GO_WITH.items():
+            if key in entries and goes_with != kind:
+                self._fault(entries.place_of(key), Code.CONTRADICTION, f"{key} goes with {goes_with}", "remove it")
+        if kind not in ("signal", "skip") and entries.boolean(kind) is False:
+            self._fault(entries.place_of(kind), Code.WRONG_VALUE, f"{kind} can only be true", "leave the act out")
+        self._names(entries, "from")
+        if "skip" in entries:
+            self._mention(entries.text("skip") or "", entries.place_of("skip"))
+        label, do = _ACTS[kind](entries)
         return Act(
             place=tree.place,
             after_ms=entries.duration("after") or 0,
-            signal=entries.text("signal"),
-            payload=Document.of(None if payload is None else plain_value(payload)),
-            grace_ms=_GRACE_MS if grace is None else grace,
+            label=label,
+            do=do,
             refused=Refused(entries.word("refused") or Refused.NEVER),
         )
 
@@ -287,12 +363,14 @@ class _Reader:
             self._mentions.append(Mention(place=entries.place_of("handler"), name=handler, naming=Naming.HANDLER))
         exact, part = entries.tree("input"), entries.tree("input_has")
         given = None if exact is None and part is None else exact or part
+        checkpoint = entries.tree("checkpoint")
         return expecting.expect_calls(
             tree.place,
             f"calls of {node or handler}",
             (lambda call: call.path == node) if node is not None else (lambda call: call.handler == handler),
             entries.integer("times"),
             None if given is None else (plain_value(given), exact is None),
+            None if checkpoint is None else (plain_value(checkpoint),),
         )
 
     # --- entries

@@ -14,6 +14,7 @@ from headway.coordinator.testkit.played import Played
 from headway.coordinator.testkit.playing import RunPython, play
 from headway.coordinator.testkit.reading import read_tests
 from headway.coordinator.testkit.telling import tell
+from headway.coordinator.zones import zone_names
 
 
 class WorkflowUnreadable(Exception):
@@ -102,7 +103,7 @@ def run_tests(
     if tests is None or faults.fatal():
         return FileReport(workflow="" if tests is None else tests.workflow, faults=faults.ordered())
     try:
-        compiled = compile_workflow(read_workflow(tests.workflow))
+        compiled = compile_workflow(read_workflow(tests.workflow), zone_names())
     except WorkflowUnreadable as error:
         faults.add(tests.workflow_place, Code.WRONG_VALUE, str(error), "name it as it is seen from this file")
         return FileReport(workflow=tests.workflow, faults=faults.ordered())

@@ -30,8 +30,12 @@ from headway.coordinator.core.events import (
     NodeCancelled,
     NodeCompleted,
     NodeFailed,
+    NodeSkipped,
     RunCancelled,
     RunEvent,
+    RunPaused,
+    RunResumed,
+    RunRetried,
     RunStarted,
     SignalReceived,
     TimerFired,
@@ -39,7 +43,9 @@ from headway.coordinator.core.events import (
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.plan import Json
-from headway.coordinator.core.rows import PayloadKey, RunRow, TaskRow, TokenRow
+from headway.coordinator.core.refusals import RunClosed, RunNotFinished, RunStopping
+from headway.coordinator.core.refusals import RunPaused as PausedOtherwise
+from headway.coordinator.core.rows import BeatRow, PayloadKey, RunRow, TaskRow, TokenRow
 from headway.coordinator.core.state import Draft, State, TimerKey
 from headway.coordinator.zones import instant_of
 
@@ -164,6 +170,37 @@ class Simulation:
         self._submit(event)
         return True
 
+    def pause(self, *, stop_clock: bool) -> None:
+        """Pause the run; one that is paused so stays as it is. Raises Refusal."""
+        run = self.run
+        self._refuse_final()
+        if run.is_stopping:
+            raise RunStopping(run_id=RUN_ID)
+        if not run.is_paused:
+            self._submit(RunPaused(at=self._time(), chance=self._chance(), reason="", stop_clock=stop_clock))
+        elif run.steering.clock_stopped != stop_clock:
+            raise PausedOtherwise(run_id=RUN_ID, clock="stopped" if run.steering.clock_stopped else "running")
+
+    def resume(self) -> None:
+        """Resume the run; one that is not paused stays as it is. Raises Refusal."""
+        self._refuse_final()
+        if self.run.is_paused:
+            self._submit(RunResumed(at=self._time(), chance=self._chance()))
+
+    def skip(self, path: str, output: Document) -> None:
+        """Give a node its output by hand. Raises Refusal."""
+        self._submit(NodeSkipped(at=self._time(), chance=self._chance(), path=path, reason="", output=output))
+
+    def retry(self, chosen: tuple[str, ...], *, render_inputs: bool) -> None:
+        """Reopen the run from nodes; none: from all that failed. Raises Refusal."""
+        if not self.run.is_final:
+            raise RunNotFinished(run_id=RUN_ID, state=self.run.state)
+        self._submit(RunRetried(at=self._time(), chance=self._chance(), chosen=chosen, render_inputs=render_inputs))
+
+    def _refuse_final(self) -> None:
+        if self.run.is_final:
+            raise RunClosed(run_id=RUN_ID, state=self.run.state)
+
     # --- timers
 
     def fire(self, key: TimerKey) -> bool:
@@ -205,6 +242,10 @@ class Simulation:
         if answer is Answer.RENEWED and wanted is not None:
             row.lease_expires_at = max(wanted, row.lease_expires_at or wanted)
         return answer
+
+    def beat(self, path: str, *, attempt: int, beat_at: datetime, progress_at: datetime | None) -> None:
+        """A renewal brought an attempt's latest signs of life."""
+        self._state.beats[path] = BeatRow(attempt, beat_at, progress_at)
 
     def succeed(self, path: str, output: Document, *, attempt: int, owner: str) -> Answer:
         """Report that the handler returned."""

@@ -21,6 +21,8 @@ TIMERS: Mapping[str, str] = {
     "retry": "retry",
     "queue_timeout": "queue time-out",
     "total_timeout": "total time-out",
+    "heartbeat_timeout": "heartbeat time-out",
+    "stall_timeout": "stall time-out",
     "run_deadline": "deadline",
     "cancel_grace": "end of the grace",
     "go_on": "next round",
@@ -107,10 +109,18 @@ _EVENTS: Mapping[type, Callable[[Any], str]] = {
     on.LeaseExpired: lambda event: f"the lease of {nth(event.path, event.attempt)} has run out",
     on.TimerFired: lambda event: f"{TIMERS.get(event.kind, event.kind)}{_whose(event.path)}",
     on.SignalReceived: lambda event: f"signal {event.name}: {_cut(event.payload)}",
+    on.RunPaused: lambda event: f"pause{', and the clock stops' if event.stop_clock else ''}",
+    on.RunResumed: lambda _: "resume",
+    on.NodeSkipped: lambda event: f"skip of {event.path}: {_cut(event.output)}",
+    on.RunRetried: lambda event: f"retry{''.join(f' from {path}' for path in event.chosen)}",
     on.RunCancelled: lambda event: f"cancel, grace {spell_duration(event.grace_ms)}",
 }
 _ACTIONS: Mapping[type, Callable[[Any], str]] = {
     do.MarkRun: lambda action: f"the run is {action.flag}" if action.path is None else f"{action.path} ends the run",
+    do.PauseRun: lambda _: "the run is paused",
+    do.ResumeRun: lambda _: "the run goes on",
+    do.ReopenRun: lambda _: "the run is open again",
+    do.RedoTask: lambda action: f"{action.path} is to be done again",
     do.SetVariables: lambda action: f"variables {_cut(Document.of(action.values))}",
     do.FinishRun: _finish,
     do.DispatchTask: lambda action: f"{nth(action.path, action.attempt)} waits for a worker",
@@ -136,6 +146,10 @@ _ACTIONS: Mapping[type, Callable[[Any], str]] = {
 _UNTOLD = frozenset(
     {
         do.HandOver,
+        do.HoldTask,
+        do.HoldTimer,
+        do.PostponeTask,
+        do.ResetVariables,
         do.CreateRun,
         do.StartRun,
         do.StorePayload,

@@ -1,5 +1,6 @@
 """From source to plan: the compiler's one entry, and the order of its steps."""
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from headway.coordinator.core.compiler import language
@@ -21,13 +22,12 @@ from headway.coordinator.core.compiler.nodes import (
 )
 from headway.coordinator.core.compiler.policies import read_retry, read_timeouts
 from headway.coordinator.core.compiler.reachability import check_reachability
-from headway.coordinator.core.compiler.schema import check_schema
+from headway.coordinator.core.compiler.schema import check_schema, misfit_of
 from headway.coordinator.core.compiler.scope import Around, ScopeCheck
 from headway.coordinator.core.compiler.template_parser import TemplateParser
 from headway.coordinator.core.compiler.types import check_types
 from headway.coordinator.core.compiler.yaml_tree import Source, YamlList, YamlMap, load_yaml
 from headway.coordinator.core.plan import FINALLY, Edge, EdgeKind, Json, Literal, Node, NodeType, OnFailure, Place, Plan
-from headway.coordinator.core.schemas import misfits
 
 _MAX_CYCLES = 5
 _HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)
@@ -66,15 +66,20 @@ class CompileResult:
     named: tuple[Named, ...] = ()
 
 
-def compile_workflow(source: str) -> CompileResult:
-    """Compiles a workflow's YAML. Never raises on any text: whatever is wrong with it is a fault, and all are found."""
+def compile_workflow(source: str, zones: AbstractSet[str] | None = None) -> CompileResult:
+    """Compiles a workflow's YAML. Never raises on any text: whatever is wrong with it is a fault, and all are found.
+
+    Args:
+        source: the YAML.
+        zones: the names of all time zones; None: they are not checked.
+    """
     faults = Faults()
     text = Source(source)
     tree = load_yaml(text, faults)
     if tree is None:
         faults.say_that_checks_wait()
         return CompileResult(plan=None, faults=faults.ordered())
-    reading = Reading(source=text, faults=faults, templates=TemplateParser(text, faults))
+    reading = Reading(source=text, faults=faults, templates=TemplateParser(text, faults), zones=zones)
     if not isinstance(tree, YamlMap):
         faults.add(tree.place, Code.WRONG_TYPE, "a workflow is a map", "it begins with `workflow: name`")
         faults.say_that_checks_wait()
@@ -224,8 +229,9 @@ def _read_variables(reading: Reading, entries: Entries, drafts: dict[str, NodeDr
                 message = f"{draft.node.id} sets {name}, which vars does not name"
                 reading.faults.add(place, Code.UNKNOWN_VARIABLE, message, nearest(name, schemas))
             elif isinstance(value, Literal) and sound:
-                for path, problem in misfits(schemas[name], value.value)[:1]:
-                    message = f"{name} breaks its schema in vars: {path} {problem}"
+                problem = misfit_of(reading, schemas[name], value.value, place)
+                if problem:
+                    message = f"{name} breaks its schema in vars: {problem}"
                     reading.faults.add(place, Code.CONTRADICTION, message, "set a value that fits")
     return schemas
 
@@ -273,8 +279,9 @@ def _check_run_output(reading: Reading, entries: Entries, drafts: dict[str, Node
         if node.outcome == "succeeded" and isinstance(given, Literal):
             known.append((draft.places.get("output", draft.place), node.id, given))
     for place, whose, given in known:
-        for path, problem in misfits(plan.output_schema, given.value)[:1]:
-            message = f"the output of {whose} breaks output_schema: {path} {problem}"
+        problem = misfit_of(reading, plan.output_schema, given.value, place)
+        if problem:
+            message = f"the output of {whose} breaks output_schema: {problem}"
             reading.faults.add(place, Code.CONTRADICTION, message, "give a finish node an output that fits")
 
 

@@ -45,10 +45,11 @@ MEANINGS: Mapping[Code, str] = {
     Code.MAY_BE_MISSING: "A value that is not there on every way here, read without `has(…)`.",
     Code.NO_ERROR_HERE: "`error` where no failure edge leads.",
     Code.UNKNOWN_VARIABLE: "A variable that no node before sets.",
+    Code.UNKNOWN_ZONE: "A time zone that is not in the IANA database.",
     Code.NOT_IN_A_BODY: "Something in the body of a map or repeat that cannot stand there.",
     Code.INSIDE_A_BODY: "A reference from outside to a node in the body of a map or repeat.",
     Code.NO_LOOP_HERE: "`item`, `index`, `last` or `loops` where no such map or repeat is around.",
     Code.TOO_DEEP: "Maps and repeats too deep in one another.",
-    Code.NOT_DEPLOYED: "A subflow node names a workflow, or a version of one, that is not deployed. A warning, of deploy only.",
+    Code.NOT_DEPLOYED: "A subflow node names a workflow or version that is not deployed. A warning, of deploy only.",
     Code.CHECKS_WAIT: "Not a fault: what could not be checked until the faults before it are mended.",
 }

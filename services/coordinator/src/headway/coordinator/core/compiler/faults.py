@@ -58,6 +58,7 @@ class Code(StrEnum):
     MAY_BE_MISSING = "may_be_missing"
     NO_ERROR_HERE = "no_error_here"
     UNKNOWN_VARIABLE = "unknown_variable"
+    UNKNOWN_ZONE = "unknown_zone"
     NOT_IN_A_BODY = "not_in_a_body"
     INSIDE_A_BODY = "inside_a_body"
     NO_LOOP_HERE = "no_loop_here"

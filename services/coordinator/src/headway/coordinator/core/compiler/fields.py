@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from dataclasses import field as attribute
 
 from headway.coordinator.core.cel import ALL_VARIABLES, FILTER_VARIABLES
 from headway.coordinator.core.compiler import language
@@ -12,6 +14,7 @@ from headway.coordinator.core.compiler.template_parser import TemplateParser
 from headway.coordinator.core.compiler.yaml_tree import Source, Yaml, YamlList, YamlMap, YamlScalar
 from headway.coordinator.core.durations import parse_duration, spell_duration
 from headway.coordinator.core.plan import Expression, Place, RetryPolicy, Template, TimeOuts
+from headway.coordinator.core.schemas import DEPLOY_STEPS, Budget
 
 _NAME = re.compile(language.NAME_PATTERN)
 
@@ -27,12 +30,19 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What is shared while one source is read."""
+    """What is shared while one source is read.
+
+    Attributes:
+        zones: the names of all time zones; None: they are not checked.
+        schema_steps: what the checks of all its schemas may still take.
+    """
 
     source: Source
     faults: Faults
     templates: TemplateParser
     defaults: Defaults = Defaults()
+    zones: AbstractSet[str] | None = None
+    schema_steps: Budget = attribute(default_factory=lambda: Budget(DEPLOY_STEPS))
 
 
 class Entries:
@@ -59,7 +69,7 @@ class Entries:
         self._fields: Mapping[str, Field] = {field.name: field for field in fields}
         for key, key_place in tree.keys.items():
             if key not in self._fields:
-                message = f"unknown key {_cut(key)} in {what}"
+                message = f"unknown key {cut(key)} in {what}"
                 reading.faults.add(key_place, Code.UNKNOWN_KEY, message, nearest(key, self._fields))
         for field in fields:
             if field.required and field.name not in tree.entries:
@@ -252,7 +262,7 @@ def check_name(reading: Reading, name: str, place: Place, what: str) -> bool:
         return False
     if _NAME.fullmatch(name) and len(name) <= language.MAX_NAME:
         return True
-    message = f"{_cut(name)!r} cannot name {what}"
+    message = f"{cut(name)!r} cannot name {what}"
     remedy = f"small letters, digits and _, a letter first, at most {language.MAX_NAME}: {_nearest_name(name)}"
     reading.faults.add(place, Code.WRONG_NAME, message, remedy)
     return False
@@ -279,7 +289,8 @@ def looks_like_template(tree: Yaml) -> bool:
     return isinstance(value, YamlScalar) and value.value is None and value.span[0] == value.span[1]
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """Returns a text that stands where a name is meant, as long as names may be."""
     return text if len(text) <= language.MAX_NAME else text[: language.MAX_NAME] + "…"
 
 

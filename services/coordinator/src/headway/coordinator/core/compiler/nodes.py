@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+import orjson
+
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.faults import Code, nearest
-from headway.coordinator.core.compiler.fields import Entries, Reading, check_name, spell
+from headway.coordinator.core.compiler.fields import Entries, Reading, check_name, cut, spell
 from headway.coordinator.core.compiler.policies import lease_within, read_retry, read_timeouts
 from headway.coordinator.core.compiler.python_code import complaint_about
 from headway.coordinator.core.compiler.schema import check_schema
@@ -327,6 +330,8 @@ def _read_wait(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraf
         reading.faults.add(entries.place, Code.CONTRADICTION, f"the wait node has {has}", remedy)
     if "zone" in entries and "until" not in entries:
         reading.faults.add(entries.place_of("zone"), Code.CONTRADICTION, "zone goes with until", "remove it")
+    if isinstance(zone, Literal):
+        _check_zone(reading, entries.place_of("zone"), zone.value)
     if isinstance(until, Literal):
         _check_instant(reading, entries, until.value, has_zone="zone" in entries)
     wait_ms = entries.duration("duration") if isinstance(wait, Literal) else None
@@ -338,10 +343,30 @@ def _check_instant(reading: Reading, entries: Entries, value: Json, *, has_zone:
     local, zone = split_zone(value) if isinstance(value, str) else ("", "")
     named = bool(zone) + has_zone
     if _is_instant(local) if not named else named == 1 and _is_instant(f"{local}Z"):
+        tree = entries.tree("until")
+        if zone and isinstance(value, str) and isinstance(tree, YamlScalar):
+            _check_zone(reading, Located(reading.source, tree, value).place(len(value) - len(zone)), zone)
         return
     remedy = "write 2030-01-31T09:00:00+01:00, with Z for UTC, or 2030-01-31T09:00:00 Europe/Vienna"
     message = "until is no instant with either an offset or a zone"
     reading.faults.add(entries.place_of("until"), Code.WRONG_VALUE, message, remedy)
+
+
+def _check_zone(reading: Reading, place: Place, zone: Json) -> None:
+    zones = reading.zones
+    if zones is None or (isinstance(zone, str) and zone in zones):
+        return
+    name = zone if isinstance(zone, str) else orjson.dumps(zone).decode()
+    message = f"there is no time zone {cut(name)!r}"
+    reading.faults.add(place, Code.UNKNOWN_ZONE, message, lambda: _nearest_zone(name, zones))
+
+
+def _nearest_zone(name: str, zones: AbstractSet[str]) -> str:
+    city = name.strip().replace(" ", "_").casefold()
+    named = sorted(zone for zone in zones if city == zone.rpartition("/")[2].casefold())
+    if named:
+        return f"did you mean {named[0]}?"
+    return nearest(name, zones)() or "name one of the IANA database, such as Europe/Vienna"
 
 
 def _is_instant(value: object) -> bool:

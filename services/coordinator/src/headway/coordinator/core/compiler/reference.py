@@ -11,6 +11,7 @@ from headway.coordinator.core.compiler.yaml_tree import MAX_BYTES, MAX_DEPTH, MA
 from headway.coordinator.core.durations import spell_duration
 from headway.coordinator.core.effort import BYTES_A_STEP, DECISION_STEPS
 from headway.coordinator.core.payloads import LIMIT
+from headway.coordinator.core.schemas import DEPLOY_STEPS, MAX_STEPS
 
 _MARKED = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 
@@ -66,6 +67,8 @@ def _limits() -> str:
         "depth of a file": str(MAX_DEPTH),
         "an input, an output, a signal's payload, a run's variables": f"{LIMIT:,} bytes of JSON each (1 MiB)",
         "nodes": f"{language.MAX_NODES:,}",
+        "checks that a schema asks for of one value": f"{MAX_STEPS:,}",
+        "checks that all schemas ask for of themselves, at deploy": f"{DEPLOY_STEPS:,}: about 2,500 properties",
         "a name": f"{language.MAX_NAME} characters",
         "an expression": f"{limits.MAX_SOURCE_BYTES:,} bytes",
         "`map`, `filter`, `all`, `exists` inside one another": str(limits.MAX_LOOPS),

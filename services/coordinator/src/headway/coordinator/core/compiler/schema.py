@@ -3,27 +3,35 @@
 from collections.abc import Iterator
 from typing import cast
 
-from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, Schema
 
 from headway.coordinator.core.compiler.faults import Code
-from headway.coordinator.core.compiler.fields import Reading
+from headway.coordinator.core.compiler.fields import Reading, cut
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar, plain_value
 from headway.coordinator.core.plan import Json, Place
 from headway.coordinator.core.schemas import (
+    DEPLOY_STEPS,
     MAX_STEPS,
     Budget,
     PatternInvalid,
     TooManySteps,
     compile_pattern,
     cut_message,
+    misfits,
+    misfits_of_schema,
     no_registry,
     validator_of,
 )
 
 _REFERENCES = ("$ref", "$dynamicRef")
+_NAMES = ("$anchor", "$dynamicAnchor", "$id")
+_REFERENCE_STEPS = 10
+_VALUE_STEPS = 30
+_PATTERN_STEPS = 250
+_INSTRUCTIONS_A_STEP = 8  # of a compiled pattern
+_BYTES_A_STEP = 64
 
 
 def check_schema(reading: Reading, tree: Yaml, what: str) -> Json:
@@ -32,8 +40,18 @@ def check_schema(reading: Reading, tree: Yaml, what: str) -> Json:
     if not isinstance(tree, YamlMap):
         reading.faults.add(tree.place, Code.SCHEMA_INVALID, f"{what} must be a map", "write {type: object, …}")
         return None
+    was_spent = reading.schema_steps.is_spent
+    try:
+        _check(reading, tree, schema)
+    except TooManySteps:
+        if not was_spent:
+            _say_too_many(reading, tree.place)
+    return schema
+
+
+def _check(reading: Reading, tree: Yaml, schema: Json) -> None:
     faults_before = len(reading.faults.ordered())
-    for error in Draft202012Validator(Draft202012Validator.META_SCHEMA).iter_errors(schema):
+    for error in misfits_of_schema(schema, reading.schema_steps):
         message, remedy = _explain_schema(error)
         reading.faults.add(_place_in(tree, list(error.absolute_path)), Code.SCHEMA_INVALID, message, remedy)
     if len(reading.faults.ordered()) == faults_before:
@@ -42,7 +60,24 @@ def check_schema(reading: Reading, tree: Yaml, what: str) -> Json:
         _check_unevaluated(reading, tree)
     if len(reading.faults.ordered()) == faults_before:
         _try_out(reading, tree, schema)
-    return schema
+
+
+def misfit_of(reading: Reading, schema: Json, value: Json, place: Place) -> str:
+    """Returns how a constant of the workflow breaks a schema of it, in a few words; empty: it does not."""
+    budget = reading.schema_steps
+    if schema is None or budget.is_spent:
+        return ""
+    budget.left -= _VALUE_STEPS
+    found = misfits(schema, value, budget)
+    if budget.is_spent:
+        _say_too_many(reading, place)
+        return ""
+    return " ".join(found[0]) if found else ""
+
+
+def _say_too_many(reading: Reading, place: Place) -> None:
+    message = f"the schemas up to here ask for more than {DEPLOY_STEPS:,} checks of themselves"
+    reading.faults.add(place, Code.SCHEMA_INVALID, message, "let them say less; put what repeats under $defs")
 
 
 def _explain_schema(error: ValidationError) -> tuple[str, str]:
@@ -53,9 +88,14 @@ def _explain_schema(error: ValidationError) -> tuple[str, str]:
 
 
 def _check_references(reading: Reading, tree: Yaml, schema: Json) -> None:
+    for name, place in _texts_at(tree, _NAMES):
+        if not (isinstance(tree, YamlMap) and "$id" in tree.entries and place == tree.entries["$id"].place):
+            message = f"{cut(name)} gives a part of the schema a name, and names are not looked up"
+            reading.faults.add(place, Code.SCHEMA_INVALID, message, "refer to the part by its place: #/$defs/name")
     resource = DRAFT202012.create_resource(cast("Schema", schema))
     resolver = no_registry().with_resource("", resource).resolver("")
     for reference, place in _texts_at(tree, _REFERENCES):
+        reading.schema_steps.charge(_REFERENCE_STEPS + len(reference) // _BYTES_A_STEP)
         if not reference.startswith("#"):
             remedy = "put it under $defs and refer to #/$defs/name"
             message = f"{reference} lies outside the schema, and nothing is fetched"
@@ -70,8 +110,9 @@ def _check_references(reading: Reading, tree: Yaml, schema: Json) -> None:
 
 def _check_patterns(reading: Reading, tree: Yaml) -> None:
     for pattern, place in (*_texts_at(tree, ("pattern",)), *_keys_at(tree, "patternProperties")):
+        reading.schema_steps.charge(_PATTERN_STEPS)
         try:
-            compile_pattern(pattern)
+            reading.schema_steps.charge(compile_pattern(pattern).programsize // _INSTRUCTIONS_A_STEP)
         except PatternInvalid as error:
             message = f"{pattern!r} is no regular expression that can be matched in linear time: {error}"
             remedy = "write it without look-around, back references and large counts (RE2's syntax)"
@@ -92,8 +133,14 @@ def _try_out(reading: Reading, tree: Yaml, schema: Json) -> None:
     samples: tuple[Json, ...] = (None, 0, "a", ["a"], {"a": 0})
     try:
         for sample in samples:
-            list(validator_of(schema, Budget()).iter_errors(sample))
+            trial = Budget(min(MAX_STEPS, reading.schema_steps.left))
+            try:
+                list(validator_of(schema, trial).iter_errors(sample))
+            finally:
+                reading.schema_steps.charge(trial.steps - trial.left)
     except TooManySteps:
+        if reading.schema_steps.is_spent:
+            raise
         message = f"the schema asks for more than {MAX_STEPS:,} checks even on a small input"
         reading.faults.add(tree.place, Code.SCHEMA_INVALID, message, "let alternatives not contain one another")
     except RecursionError:

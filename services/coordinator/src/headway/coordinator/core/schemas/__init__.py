@@ -11,11 +11,13 @@ from typing import cast
 import orjson
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
+from jsonschema_specifications import REGISTRY
 from referencing import Registry
-from referencing.jsonschema import Schema
+from referencing.jsonschema import DRAFT202012, Schema
 
 from headway.coordinator.core.plan import Json
 from headway.coordinator.core.schemas._steps import (
+    DEPLOY_STEPS,
     MAX_STEPS,
     Budget,
     CountingValidator,
@@ -26,6 +28,7 @@ from headway.coordinator.core.schemas._steps import (
 )
 
 __all__ = [
+    "DEPLOY_STEPS",
     "MAX_STEPS",
     "Budget",
     "PatternInvalid",
@@ -34,6 +37,7 @@ __all__ = [
     "cut_message",
     "in_one_line",
     "misfits",
+    "misfits_of_schema",
     "no_registry",
     "validator_of",
 ]
@@ -84,6 +88,11 @@ def in_one_line(faults: Sequence[tuple[str, str]]) -> str:
     return told if len(faults) <= _MAX_TOLD else f"{told}; and {len(faults) - _MAX_TOLD} more"
 
 
+def misfits_of_schema(schema: Json, budget: Budget) -> Iterator[ValidationError]:
+    """Yields what makes this no JSON Schema of draft 2020-12. Raises TooManySteps."""
+    return CountingValidator(_META_SCHEMA, registry=_META_SCHEMAS, format_checker=budget).iter_errors(schema)
+
+
 def validator_of(schema: Json, budget: Budget) -> Draft202012Validator:
     """Returns what goes through a value by a schema, and charges the budget for it."""
     loaded = _loaded(orjson.dumps(schema, option=orjson.OPT_SORT_KEYS))
@@ -98,6 +107,23 @@ def _loaded(schema: bytes) -> Schema:
 def no_registry() -> Registry[Schema]:
     """Returns an empty registry, without a way to retrieve anything."""
     return Registry()
+
+
+def _meta_schema(address: str) -> Schema:
+    return cast("Schema", without_dialects(cast("Json", REGISTRY.contents(address))))
+
+
+_DIALECT = "https://json-schema.org/draft/2020-12"
+_VOCABULARIES = ("core", "applicator", "unevaluated", "validation", "meta-data", "format-annotation", "content")
+_META_SCHEMA = _meta_schema(f"{_DIALECT}/schema")
+_META_SCHEMAS: Registry[Schema] = (
+    Registry[Schema]()
+    .with_resources(
+        (address, DRAFT202012.create_resource(_meta_schema(address)))
+        for address in (f"{_DIALECT}/schema", *(f"{_DIALECT}/meta/{name}" for name in _VOCABULARIES))
+    )
+    .crawl()
+)
 
 
 def _explain(error: ValidationError) -> Iterator[tuple[str, str]]:

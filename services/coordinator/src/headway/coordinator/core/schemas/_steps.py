@@ -18,6 +18,7 @@ from jsonschema.validators import extend
 from headway.coordinator.core.plan import Json
 
 MAX_STEPS = 100_000
+DEPLOY_STEPS = 200_000  # for all checks of a definition's schemas: a second or two
 _REFERENCE_STEPS = 5  # to look up where it leads
 _BYTES_A_STEP = 64  # of text that is matched, compared or shown
 _ENTRIES_A_STEP = 8  # of lists and maps that a keyword runs through
@@ -50,6 +51,11 @@ class Budget(FormatChecker):
         super().__init__(formats=())
         self.steps = steps
         self.left = steps
+
+    @property
+    def is_spent(self) -> bool:
+        """More was asked for than there was."""
+        return self.left < 0
 
     def charge(self, steps: int) -> None:
         """Take steps away.
