@@ -192,6 +192,8 @@ async def test_a_coordinator_that_freezes_holds_up_nobody(stack: Stack) -> None:
             async with asyncio.timeout(PATIENCE):
                 while await _unfinished(stack):  # noqa: ASYNC110 - other processes move the rows
                     await asyncio.sleep(0.2)
+        except TimeoutError:
+            pytest.fail(f"a frozen coordinator holds up runs; still open: {await _open_tasks(stack)}")
         finally:
             stack.send("coordinator-1", signal.SIGCONT)
         outcomes = await _outcomes(stack, client, runs)

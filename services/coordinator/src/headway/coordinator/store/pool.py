@@ -12,11 +12,13 @@ Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 
 STATEMENT_TIMEOUT_SECONDS = 30.0
 CONNECT_TIMEOUT_SECONDS = 10.0
-# A coordinator that is frozen or cut off in mid-transaction must not keep its locks: the others go on after this.
+# A coordinator that is frozen or cut off in mid-transaction must not keep its locks: the others go on after this. A
+# server that has received a statement but not the end of the message sequence counts as active, not as idle.
+_IDLE_SECONDS, _TRANSACTION_SECONDS = 5, 20
 _SESSION = {
     "application_name": "headway-coordinator",
     "jit": "off",
-    "idle_in_transaction_session_timeout": "5s",
+    "idle_in_transaction_session_timeout": f"{_IDLE_SECONDS}s",
     "lock_timeout": "8s",
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "5",
@@ -37,8 +39,10 @@ async def open_pool(database_url: str, *, size: int) -> Pool:
         probe = await asyncpg.connect(database_url, timeout=CONNECT_TIMEOUT_SECONDS)
         try:
             on_citus = await probe.fetchval("SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')")
+            limits_whole = await probe.fetchval("SELECT current_setting('transaction_timeout', true) IS NOT NULL")
         finally:
             await probe.close()
+        limit = "transaction_timeout" if limits_whole else "statement_timeout"  # the former since PostgreSQL 17
         return await asyncpg.create_pool(
             database_url,
             min_size=min(2, size),
@@ -48,7 +52,7 @@ async def open_pool(database_url: str, *, size: int) -> Pool:
             timeout=CONNECT_TIMEOUT_SECONDS,
             max_inactive_connection_lifetime=0,
             max_cached_statement_lifetime=0,  # the hot ones would be prepared anew every few minutes
-            server_settings=_SESSION | ({} if on_citus else _PLAIN),
+            server_settings=_SESSION | ({} if on_citus else _PLAIN) | {limit: f"{_TRANSACTION_SECONDS}s"},
         )
 
 
