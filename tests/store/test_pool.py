@@ -26,8 +26,8 @@ async def test_locks_of_a_transaction_that_does_not_end_are_taken_back(
     """Whether its statement is under way for the server, as when the rest of a message never comes, or it is idle."""
     monkeypatch.setattr(pool, "_TRANSACTION_SECONDS", 1)
     monkeypatch.setitem(pool._SESSION, "idle_in_transaction_session_timeout", "1s")
-    connections = await open_pool(database_url, size=2)
-    holder, other = await connections.acquire(), await connections.acquire()
+    connections = await open_pool(database_url, size=1)
+    holder, other = await connections.acquire(), await asyncpg.connect(database_url)
     await holder.execute("BEGIN")
     await holder.fetch(LOCK)
     holding = asyncio.create_task(_fetch(holder, hold))
@@ -39,4 +39,5 @@ async def test_locks_of_a_transaction_that_does_not_end_are_taken_back(
     await asyncio.wait([holding])
     with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
         await holder.fetch("SELECT 1")
+    await other.close()
     connections.terminate()
