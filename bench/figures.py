@@ -224,8 +224,9 @@ FIGURES = (
     ),
     Figure(
         name="soak",
-        meaning="memory of each service over time and dead rows by table; fails when memory grows by more than 5 %",
-        how="only with `--soak MINUTES`: 1,000 tasks per second; by the line fitted to what follows the first third",
+        meaning="memory of each service over time, and the most dead rows by table; fails when either grows too far",
+        how="only with `--soak MINUTES`: 1,000 tasks per second; at most 5 % along the line fitted behind the first third; "
+        "dead: a fifth of the table and 120,000",
         measure=soak.soak,
         quick=False,
         alone=True,

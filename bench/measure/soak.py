@@ -15,15 +15,22 @@ from bench.rig import Rig
 RUNS_PER_S = 100  # a thousand tasks per second
 SAMPLES = 120
 MOST_GROWTH = 0.05  # of a service's memory, from the end of the first third to the end
+MOST_DEAD_SHARE = 0.2  # of a table's rows: from there on autovacuum takes it up
+MOST_DEAD_ROWS = 120 * 1000  # and as many as two minutes leave behind: it looks once a minute, and takes its time
 MIB = 2**20
-DEAD = "SELECT relname::text AS name, n_dead_tup AS dead FROM pg_stat_user_tables WHERE n_live_tup + n_dead_tup > 0"
+DEAD = """
+SELECT relname::text AS name, n_dead_tup AS dead, n_live_tup AS live
+FROM pg_stat_user_tables
+WHERE n_live_tup + n_dead_tup > 0
+"""
 
 
 async def soak(rig: Rig, pace: Pace) -> Samples:
-    """Memory of each service over time, its slope, and dead rows by table, under a thousand tasks per second.
+    """Memory of each service over time, its slope, and the most dead rows by table, under a thousand tasks per second.
 
     Raises:
-        WrongResult: A service's memory grew by more than a twentieth after the first third, or a run went wrong.
+        WrongResult: A service's memory grew by more than a twentieth after the first third, a table kept more dead rows
+            than autovacuum is to leave, or a run went wrong.
     """
     await prepare(rig, pace)
     rig.records.begin(LINE.last_step)
@@ -31,16 +38,22 @@ async def soak(rig: Rig, pace: Pace) -> Samples:
     over = asyncio.Event()
     load = asyncio.create_task(_load(rig, over))
     held: dict[str, list[tuple[float, float]]] = {}
+    dead: dict[str, float] = {}
     began = time.monotonic()
     while (elapsed := time.monotonic() - began) < seconds and not load.done():
         sizes = by_kind({name: resident_bytes(pid) / MIB for name, pid in rig.stack.pids.items()})
         for kind, size in sizes.items():
             held.setdefault(kind, []).append((elapsed, size))
+        for table in await rig.database.fetch(DEAD):
+            dead[table["name"]] = max(dead.get(table["name"], 0.0), float(table["dead"]))
+            if table["dead"] > MOST_DEAD_SHARE * table["live"] + MOST_DEAD_ROWS:
+                over.set()
+                await load
+                raise WrongResult(f"{table['name']} keeps {table['dead']} dead rows beside {table['live']} live ones")
         print(f"{elapsed:.0f} s: {_told(sizes)}", file=sys.stderr, flush=True)
         await asyncio.sleep(seconds / SAMPLES)
     over.set()
     runs = await load
-    dead = {each["name"]: each["dead"] for each in await rig.database.fetch(DEAD)}
     await await_records(rig.records, lambda: rig.records.finished >= len(runs))
     await check_runs(rig.client, runs, LINE.expected)
     growth = {kind: growth_of(samples) for kind, samples in held.items()}
@@ -52,7 +65,7 @@ async def soak(rig: Rig, pace: Pace) -> Samples:
         **{f"soak.mib.{kind}": [samples[-1][1]] for kind, samples in held.items()},
         **{f"soak.growth.{kind}": [share] for kind, share in growth.items()},
         **{f"soak.mib_per_h.{kind}": [slope(_settled(samples)) * 3600] for kind, samples in held.items()},
-        **{f"soak.dead_rows.{table}": [float(rows)] for table, rows in dead.items()},
+        **{f"soak.dead_rows.{table}": [rows] for table, rows in dead.items()},
     }
 
 
