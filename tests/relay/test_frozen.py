@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -91,7 +92,7 @@ async def _fetch(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], s
         await connection.fetch(statement)
 
 
-async def _are_published(world: World, outbox_ids: list[object]) -> bool:
+async def _are_published(world: World, outbox_ids: Collection[UUID]) -> bool:
     return set(outbox_ids) <= set(await world.dispatch_ids())
 
 

@@ -17,7 +17,8 @@ from headway.runtime.sql import load_statements
 
 __all__ = ["LEASE", "Due", "DueKey", "DueReader", "close_pool", "connect_listener", "connect_pool"]
 
-_SQL = load_statements(files("headway.timers"), "due.sql", expected=["read_timers", "read_leases", "plan_once", "limit_transactions"])
+_STATEMENTS = ["read_timers", "read_leases", "plan_once", "limit_transactions"]
+_SQL = load_statements(files("headway.timers"), "due.sql", expected=_STATEMENTS)
 
 LEASE = "lease"
 """The kind of an expired lease; every other kind is a timer's, as stored."""
