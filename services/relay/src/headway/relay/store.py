@@ -59,10 +59,11 @@ _SERVER_SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """How old the oldest row of a bucket is, in seconds; None: the bucket has none."""
+    """How old the oldest row of a bucket is, and its oldest hand-over, in seconds; None: the bucket has none."""
 
     bucket: int
     oldest_seconds: float | None
+    handover_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +191,7 @@ class Outbox:
     async def backlog(self) -> list[Backlog]:
         """Look at all buckets in use, without locks."""
         records = await self._fetch("read_backlog")
-        return [Backlog(bucket=record["bucket"], oldest_seconds=record["oldest_seconds"]) for record in records]
+        return [Backlog(**record) for record in records]
 
     async def depth(self) -> int:
         """Count all rows."""
