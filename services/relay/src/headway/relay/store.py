@@ -158,11 +158,13 @@ class _Ahead:
 
     async def _end_idle(self) -> None:
         loop = asyncio.get_running_loop()
-        while self._begun:
-            await asyncio.sleep(AHEAD_SECONDS / 2)
-            while self._begun and self._begun[0][0] + AHEAD_SECONDS < loop.time():
-                await self._end(self._begun.pop(0)[1])
-        self._ending = None
+        try:
+            while self._begun:
+                await asyncio.sleep(AHEAD_SECONDS / 2)
+                while self._begun and self._begun[0][0] + AHEAD_SECONDS < loop.time():
+                    await self._end(self._begun.pop(0)[1])
+        finally:  # however it ends, the next batch begins it anew
+            self._ending = None
 
     async def _end(self, connection: "PoolConnectionProxy[asyncpg.Record]") -> None:
         is_sound = False

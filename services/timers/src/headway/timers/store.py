@@ -13,6 +13,7 @@ from uuid import UUID
 
 import asyncpg
 
+from headway.runtime.ids import run_id_text
 from headway.runtime.sql import load_statements
 
 __all__ = ["LEASE", "Due", "DueKey", "DueReader", "close_pool", "connect_listener", "connect_pool"]
@@ -46,6 +47,10 @@ class DueKey:
     path: str
     kind: str
     attempt: int
+
+    def facts(self) -> dict[str, str | int]:
+        """What it is, for logs."""
+        return {"run_id": run_id_text(self.run_id), "path": self.path, "kind": self.kind, "attempt": self.attempt}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
