@@ -1,10 +1,13 @@
-"""A worker in another language: the example in TypeScript runs a step of a real run, and drains when it is told to."""
+"""Another language on either side: the example in TypeScript runs steps of real runs, and drains when it is told to; an
+application that knows the .proto files alone starts a run, signals it and waits for it.
+"""
 
 import asyncio
 import json
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -17,7 +20,10 @@ from headway.client import Client, RunState
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
 
-FOLDER = Path(__file__).parents[2] / "examples/worker_ts"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "examples/worker_ts"
+PROTOS = ROOT / "protos/src"
+APPLICATION = Path(__file__).with_name("application.mjs")
 WORKFLOW = """\
 workflow: invoiced
 nodes:
@@ -25,6 +31,21 @@ nodes:
   done:   {type: finish, output: "${nodes.number.output}"}
 edges:
   - [number, done]
+"""
+ORDERED = """\
+workflow: ordered
+nodes:
+  child: {type: subflow, workflow: invoiced, input: {shop: "${input.shop}", order: 0}}
+  each:
+    type: map
+    over: "${input.orders}"
+    body: {type: call, handler: invoice.number, queue: invoices, input: {shop: "${input.shop}", order: "${item}"}}
+  ask:   {type: wait_for_event, event: approval, timeout: 1m}
+  done:
+    type: finish
+    output: {child: "${nodes.child.output}", items: "${nodes.each.counts.succeeded}", by: "${nodes.ask.output.by}"}
+edges:
+  - [child, each, ask, done]
 """
 
 
@@ -90,24 +111,30 @@ async def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         yield running
 
 
-@pytest.mark.usefixtures("built")
-async def test_it_runs_a_step_and_drains(stack: Stack, shop: Shop) -> None:
+@asynccontextmanager
+async def working(stack: Stack) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The worker, while the block runs; it is killed if the block leaves it alive."""
     worker = await asyncio.create_subprocess_exec(
         "node", "dist/worker.js", cwd=FOLDER, env=stack.environment,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     try:
-        async with asyncio.timeout(60), Client(stack.address) as client:
-            await client.deploy(WORKFLOW)
-            started = await client.start("invoiced", {"shop": shop.url, "order": 7})
-            outcome = await client.wait(started.run_id)
-            (number, _) = (await client.get(started.run_id)).tasks
-            worker.terminate()
-            said, _ = await worker.communicate()
+        yield worker
     finally:
         if worker.returncode is None:
             worker.kill()
-            await worker.wait()
+        await worker.communicate()
+
+
+@pytest.mark.usefixtures("built")
+async def test_it_runs_a_step_and_drains(stack: Stack, shop: Shop) -> None:
+    async with working(stack) as worker, asyncio.timeout(60), Client(stack.address) as client:
+        await client.deploy(WORKFLOW)
+        started = await client.start("invoiced", {"shop": shop.url, "order": 7})
+        outcome = await client.wait(started.run_id)
+        (number, _) = (await client.get(started.run_id)).tasks
+        worker.terminate()
+        said, _ = await worker.communicate()
 
     assert (outcome.state, outcome.output) == (RunState.SUCCEEDED, {"invoice": 41})
     assert number.owner.startswith("typescript-")
@@ -115,3 +142,28 @@ async def test_it_runs_a_step_and_drains(stack: Stack, shop: Shop) -> None:
     assert asked == {"order": 7}
     assert key == f"{started.run_id}/number/1"
     assert (worker.returncode, said) == (0, b"")
+
+
+@pytest.mark.usefixtures("built")
+async def test_an_application_in_another_language_starts_signals_and_watches_a_run_with_children_and_items(
+    stack: Stack, shop: Shop
+) -> None:
+    given = json.dumps({"shop": shop.url, "orders": [1, 2, 3]})
+    async with working(stack), asyncio.timeout(90), Client(stack.address) as client:
+        await client.deploy(WORKFLOW)
+        await client.deploy(ORDERED)
+        application = await asyncio.create_subprocess_exec(
+            "node", str(APPLICATION), str(FOLDER), str(PROTOS), stack.address, given,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        said, faults = await application.communicate()
+        assert (application.returncode, faults) == (0, b"")
+        told = json.loads(said)
+        parent = await client.get(told["run_id"])
+
+    assert (told["existed"], told["same"], told["unknown"]) == (True, True, "INVALID_ARGUMENT")
+    assert told["last"][1] == told["state"] == "RUN_STATE_SUCCEEDED"
+    assert told["output"] == {"child": {"invoice": 41}, "items": 3, "by": "ann"}
+    assert parent.run.output == told["output"]
+    assert sorted(asked["order"] for _, asked in shop.asked) == [0, 1, 2, 3]
+    assert len({key for key, _ in shop.asked}) == 4

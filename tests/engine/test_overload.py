@@ -14,6 +14,8 @@ import pytest
 from google.rpc import error_details_pb2
 
 from headway.api.runs.v1 import runs_pb2
+from headway.api.tasks.v1 import tasks_pb2
+from headway.api.timers.v1 import timers_pb2
 from headway.client import Client, Patience
 from headway.coordinator import clock
 from headway.coordinator.core.refusals import Overloaded
@@ -75,6 +77,65 @@ async def test_starts_are_refused_while_reports_are_still_taken(world: World, mo
     await asyncio.gather(signal, return_exceptions=True)
     assert await world.one("SELECT count(*) FROM runs") == 5
     assert await world.one("SELECT count(*) FROM start_keys") == 0
+
+
+@pytest.mark.parametrize(
+    "call", ["signal", "cancel", "pause", "resume", "skip", "retry", "bulk", "lease", "renew", "report", "fire"]
+)
+async def test_whatever_is_refused_for_overload_says_when_to_come_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    await world.first.deploy(ONE)
+    run_id = await world.first.start("one")
+    dispatch = await world.dispatch(run_id)
+    await world.first.grant(dispatch)
+    runs, tasks, request_id = world.first.runs, world.first.tasks, str(uuid4())
+    named: dict[str, Any] = {"run_id": run_id, "request_id": request_id}
+    attempt: dict[str, Any] = {"task_id": dispatch.task_id, "attempt": 1}
+    only = runs_pb2.RunFilter(workflow="one")
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "signal": lambda: runs.Signal(runs_pb2.SignalRequest(**named, name="x")),
+        "cancel": lambda: runs.Cancel(runs_pb2.CancelRequest(**named)),
+        "pause": lambda: runs.Pause(runs_pb2.PauseRequest(**named)),
+        "resume": lambda: runs.Resume(runs_pb2.ResumeRequest(**named)),
+        "skip": lambda: runs.Skip(runs_pb2.SkipRequest(**named, node="work")),
+        "retry": lambda: runs.Retry(runs_pb2.RetryRequest(**named)),
+        "bulk": lambda: runs.Bulk(runs_pb2.BulkRequest(request_id=request_id, filter=only, pause=runs_pb2.BulkPause())),
+        "lease": lambda: tasks.Lease(
+            tasks_pb2.LeaseRequest(owner="w2", items=[tasks_pb2.LeaseItem(**attempt, grant_key="g")])
+        ),
+        "renew": lambda: tasks.Renew(tasks_pb2.RenewRequest(owner="w1", items=[tasks_pb2.RenewItem(**attempt)])),
+        "report": lambda: tasks.Report(tasks_pb2.ReportRequest(owner="w1", items=[succeeded(dispatch)])),
+        "fire": lambda: world.first.timers.Fire(
+            timers_pb2.FireRequest(leases=[timers_pb2.ExpiredLease(run_id=run_id, path="work", attempt=1)])
+        ),
+    }
+    before = await world.rows_of(run_id)
+    monkeypatch.setattr(lanes, "BACKLOG", 0)
+
+    refusal = await refusal_of(calls[call]())
+
+    assert (refusal.code, refusal.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
+    assert timedelta(seconds=lanes.SOONEST) <= pause_of(refusal) <= timedelta(seconds=lanes.LATEST)
+    assert await world.rows_of(run_id) == before
+
+
+async def test_a_signal_that_may_start_its_run_is_refused_like_a_start_and_leaves_no_trace(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.first.deploy(ONE)
+    request = runs_pb2.SignalWithStartRequest(start=item(key="k"), name="x")
+    monkeypatch.setattr(lanes, "NEW_BACKLOG", 0)
+
+    refusal = await refusal_of(world.first.runs.SignalWithStart(request))
+
+    assert (refusal.code, refusal.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
+    assert timedelta(seconds=lanes.SOONEST) <= pause_of(refusal) <= timedelta(seconds=lanes.LATEST)
+    assert await world.one("SELECT count(*) FROM start_keys") == 0
+    monkeypatch.undo()
+    answer = await world.first.runs.SignalWithStart(request)
+    assert not answer.run.existed
+    assert await world.one("SELECT count(*) FROM signals") == 1
 
 
 async def test_a_refusal_says_when_to_come_again_and_the_client_does(

@@ -178,12 +178,41 @@ def test_the_dashboard_asks_only_for_metrics_that_the_code_emits() -> None:
         for name in re.findall(r"\bheadway_\w+", target.get("expr", ""))
     }
 
-    assert len(asked) == 9
+    assert len(asked) == 12
     for name in asked:
         if name.endswith("_bucket"):
             assert instruments[name.removesuffix("_bucket")] == "histogram"
         else:
             assert "histogram" not in instruments[name]
+
+
+def documented() -> dict[str, str]:
+    """The metrics that operations.md lists: kind by name as Prometheus spells it."""
+    page = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(headway\.[a-z_.]+)` \| (\w+) \| (\w+) \|", page, re.MULTILINE)
+    return {name.replace(".", "_"): kind for name, kind, _ in rows}
+
+
+def test_every_metric_that_is_emitted_is_documented_and_no_other() -> None:
+    assert documented() == {name: kind.removeprefix("observable_") for name, kind in emitted().items()}
+
+
+def alerts() -> list[Any]:
+    return [rule for group in read_yaml("deploy/alerts.yml")["groups"] for rule in group["rules"]]
+
+
+@pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
+def test_alerts_ask_only_for_metrics_that_the_code_emits(rule: Any) -> None:
+    names = set(re.findall(r"\bheadway_\w+", rule["expr"]))
+
+    assert names
+    assert {name.removesuffix("_bucket") for name in names} <= emitted().keys()
+    assert rule["annotations"]["summary"]
+
+
+def test_the_alerts_are_loaded() -> None:
+    assert read_yaml("deploy/prometheus.yml")["rule_files"] == ["alerts.yml"]
+    assert "./deploy/alerts.yml:/etc/prometheus/alerts.yml:ro" in compose()["services"]["prometheus"]["volumes"]
 
 
 def test_the_dashboard_uses_provisioned_sources() -> None:

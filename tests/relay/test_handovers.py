@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from datetime import timedelta
 from typing import Any
@@ -165,3 +166,42 @@ async def test_a_slow_delivery_does_not_hold_up_dispatches(world: World) -> None
         await until(lambda: _left(world, [handover]), "the dispatches are published")
         release.set()
         await until(world.outbox_is_empty, "the hand-over is settled")
+
+
+async def test_a_hand_over_for_which_there_is_no_room_waits_without_an_alarm_and_holds_up_no_other(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    full = True
+
+    def fate(handover: events_pb2.Handover) -> events_pb2.DeliverAnswer:
+        is_start = handover.type == "StartChild"
+        return events_pb2.DELIVER_ANSWER_LATER if is_start and full else events_pb2.DELIVER_ANSWER_APPLIED
+
+    world.coordinator.fate = fate
+    start = await world.handover(b'{"type": "StartChild", "event": {}}')
+    async with world.relay():
+        await world.handover(BODY)
+        await until(lambda: _left(world, [start]), "only the start waits")
+        full = False
+        await until(world.outbox_is_empty, "it is delivered once there is room")
+
+    assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
+
+
+async def test_a_hand_over_that_is_kept_is_logged_with_the_run_that_it_is_for(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.coordinator.fate = lambda _: events_pb2.DELIVER_ANSWER_FAILED
+    async with world.relay():
+        outbox_id = await world.handover(BODY)
+        run_id = await world.database.fetchval("SELECT run_id FROM outbox")
+        await until(lambda: _said(caplog, "a hand-over is not delivered"), "it is said")
+        world.coordinator.fate = lambda _: events_pb2.DELIVER_ANSWER_APPLIED
+        await until(world.outbox_is_empty, "it is delivered in the end")
+
+    told = vars(_said(caplog, "a hand-over is not delivered")[0])
+    assert (told["outbox_id"], told["run_id"], told["type"]) == (str(outbox_id), run_id.hex, "SignalReceived")
+
+
+def _said(caplog: pytest.LogCaptureFixture, text: str) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if record.getMessage().startswith(text)]

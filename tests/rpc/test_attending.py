@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 
 from headway.api.tasks.v1 import tasks_pb2
+from headway.api.timers.v1 import timers_pb2
+from headway.coordinator.core.state import PAGE
 from headway.coordinator.engine import attending
-from tests.rpc.world import ONE, TWO, Coordinator, World, refusal_of, until
+from headway.coordinator.engine.attending import Presence
+from headway.coordinator.store import attending as store
+from headway.coordinator.store.errors import StoreUnavailable
+from tests.rpc.world import ONE, TWO, Coordinator, Dispatch, World, refusal_of, until
 
 
 async def attend(coordinator: Coordinator, owner: str = "w1", *queues: str) -> Any:
@@ -135,3 +141,137 @@ async def test_what_was_not_seen_for_an_hour_is_forgotten(world: World) -> None:
 
     await until(owners, "the old worker is forgotten")
     stream.cancel()
+
+
+WIDE = """
+workflow: wide
+nodes:
+  each: {type: map, over: "${input}", max_concurrency: 1000, timeout: 1h, body: {type: call, handler: h.each}}
+"""
+
+
+async def test_all_holders_in_a_map_whose_time_is_over_are_told_however_many_they_are(world: World) -> None:
+    """They are stopped a page at a time, in decisions of their own."""
+    count = 2 * PAGE + 20
+    await is_listening(world)
+    await world.first.deploy(WIDE)
+    run_id = await world.first.start("wide", [*range(count)])
+    held: list[Dispatch] = []
+    while len(held) < count:  # they are begun a page at a time, too
+        held += (new := await world.dispatches(run_id))
+        await world.first.lease_all(new)
+        await fire(world, run_id, "go_on")
+    stream = await attend(world.first, "w1")
+
+    await fire(world, run_id, "total_timeout")
+    told = {(await asyncio.wait_for(stream.read(), 10)).task_id for _ in range(PAGE)}
+    while len(told) < count:
+        await fire(world, run_id, "go_on")
+        told |= {(await asyncio.wait_for(stream.read(), 10)).task_id for _ in range(min(PAGE, count - len(told)))}
+
+    assert told == {dispatch.task_id for dispatch in held}
+    stream.cancel()
+
+
+async def fire(world: World, run_id: str, kind: str) -> None:
+    """Fire the timers of a kind, as if they were due; leave the others."""
+    make_due = "UPDATE timers SET due_at = now() - interval '1 second' WHERE run_id = $1 AND kind = $2"
+    rows = await world.database.fetch(f"{make_due} RETURNING path, attempt", UUID(run_id), kind)
+    await world.first.fire([timers_pb2.Timer(run_id=run_id, kind=kind, **dict(row)) for row in rows])
+
+
+async def test_who_attends_stays_noted_however_many_others_call_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attending, "NOTE_SECONDS", 0.2)
+    monkeypatch.setattr(attending, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(attending, "GATHER_SECONDS", 0.01)
+    stream = await attend(world.first, "w1", "a")
+    seen: set[object] = set()
+
+    async def is_seen_thrice() -> bool:
+        world.first.engine.presence.note("default", f"other-{uuid4().hex}", ["b"])
+        seen.add(await world.one("SELECT seen_at FROM workers WHERE owner = 'w1'"))
+        return len(seen - {None}) >= 3
+
+    await until(is_seen_thrice, "it is noted again and again")
+    assert len(world.first.engine.presence._queues) < 300, "what is old is forgotten meanwhile"
+    stream.cancel()
+
+
+async def test_a_worker_whose_note_failed_is_noted_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attending, "LOOK_SECONDS", 0.1)
+    failed = asyncio.Event()
+    note_workers = store.note_workers
+
+    async def fail_once(*arguments: Any) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise StoreUnavailable("the database is away")
+        await note_workers(*arguments)
+
+    monkeypatch.setattr(store, "note_workers", fail_once)
+    stream = await attend(world.first, "w1", "a")
+
+    async def is_noted() -> bool:
+        return bool(await world.one("SELECT count(*) FROM workers WHERE owner = 'w1'"))
+
+    await until(is_noted, "it is noted in the end")
+    assert failed.is_set()
+    stream.cancel()
+
+
+async def test_workers_that_come_again_while_they_are_dropped_are_noted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = [await attend(world.first, owner, "a") for owner in ("w1", "w2")]
+
+    async def noted(*expected: tuple[str, list[str]]) -> bool:
+        rows = await world.database.fetch("SELECT owner, queues FROM workers ORDER BY 1")
+        return [tuple(row) for row in rows] == [*expected]
+
+    await until(lambda: noted(("w1", ["a"]), ("w2", ["a"])), "both are noted")
+    dropping, again = asyncio.Event(), asyncio.Event()
+    drop_worker = store.drop_worker
+
+    async def drop_slowly(*arguments: Any) -> None:
+        dropping.set()
+        await again.wait()
+        await drop_worker(*arguments)
+
+    monkeypatch.setattr(store, "drop_worker", drop_slowly)
+    for stream in streams:
+        stream.cancel()
+    await dropping.wait()
+    back = [await attend(world.first, owner, "b") for owner in ("w1", "w2")]
+    again.set()
+
+    await until(lambda: noted(("w1", ["b"]), ("w2", ["b"])), "both are noted anew")
+    for stream in back:
+        stream.cancel()
+
+
+async def test_what_runs_in_the_background_begins_anew_when_it_fails(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = await attend(world.first, "w1", "a")
+    broken = asyncio.Event()
+    look = Presence._look
+
+    def break_once(presence: Presence) -> None:
+        if not broken.is_set():
+            broken.set()
+            raise LookupError("a fault of our own")
+        look(presence)
+
+    monkeypatch.setattr(attending, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(Presence, "_look", break_once)
+    await broken.wait()
+    other = await attend(world.first, "w2", "b")
+
+    async def is_noted() -> bool:
+        return bool(await world.one("SELECT count(*) FROM workers WHERE owner = 'w2'"))
+
+    await until(is_noted, "others are noted")
+    stream.cancel()
+    other.cancel()

@@ -225,3 +225,30 @@ async def test_get_tells_a_failure_that_a_join_could_do_without(world: World) ->
     assert (await world.first.task(run_id, "slow")).disposition == "tolerated"
     assert (await world.first.task(run_id, "fast")).disposition == ""
     assert await world.first.state(run_id) == "SUCCEEDED"
+
+
+PARENT = "workflow: parent\nnodes: {child: {type: subflow, workflow: one, input: {}}}\n"
+
+
+async def test_a_child_that_was_not_told_to_start_yet_is_said_to_wait_for_its_message(world: World) -> None:
+    await world.first.deploy(ONE, PARENT)
+    run_id = await world.first.start("parent")
+
+    (reason,) = (await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=run_id))).reasons
+
+    assert reason.child_run_id
+    assert f"It waits for run {reason.child_run_id} of one, which was not told yet that it starts" in reason.message
+    await world.database.execute("DELETE FROM outbox")
+    (reason,) = (await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=run_id))).reasons
+    assert "not told yet" not in reason.message
+
+
+async def test_a_child_that_was_not_told_to_stop_yet_is_said_to_wait_for_its_message(world: World) -> None:
+    await world.first.deploy(ONE, PARENT)
+    run_id = await world.first.start("parent")
+    await world.database.execute("DELETE FROM outbox")
+    await world.first.cancel(run_id)
+
+    (reason,) = (await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=run_id))).reasons
+
+    assert "which was not told yet that it is to stop (" in reason.message

@@ -6,6 +6,7 @@ import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 from uuid import uuid4
 
@@ -46,6 +47,14 @@ def held() -> list[object]:
         tasks_pb2.ReportRequest,
     )
     return [each for each in gc.get_objects() if isinstance(each, kinds)]
+
+
+def holders(given: object, depth: int = 3) -> list[object]:
+    """What an object is, and what holds it, and that: to be read when there should be none."""
+    if not depth:
+        return []
+    by = [each for each in gc.get_referrers(given) if not isinstance(each, FrameType | list)]
+    return [f"{type(given).__qualname__} {given!r:.100}", *(holders(each, depth - 1) for each in by)]
 
 
 def start(**fields: Any) -> runs_pb2.StartRequest:
@@ -99,8 +108,8 @@ async def test_a_refused_request_is_freed_by_reference_counting_alone(
     await call(world)
 
     with uncollected():
-        before = {id(each) for each in held()}  # what an earlier test left under way
+        assert [holders(each) for each in held()] == []
         for _ in range(CALLS):
             await call(world)
         await asyncio.sleep(0.05)
-        assert [each for each in held() if id(each) not in before] == []
+        assert [holders(each) for each in held()] == []

@@ -14,6 +14,7 @@ import pytest
 from headway.api.definitions.v1 import definitions_pb2
 from headway.api.events.v1 import events_pb2
 from headway.api.runs.v1 import runs_pb2
+from headway.coordinator.engine import lanes
 from headway.coordinator.engine.children import Children
 from tests.rpc.world import Coordinator, World
 
@@ -558,6 +559,9 @@ async def test_parent_and_child_are_seen_from_either_side(world: World) -> None:
     assert f"headway why {child}" in reason.message
     await world.first.cancel(parent)
     (reason,) = (await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=parent))).reasons
+    assert "not told yet that it is to stop" in reason.message
+    await carry(world, *await handovers(world, "CancelChild"))
+    (reason,) = (await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=parent))).reasons
     assert "was told to stop" in reason.message
 
 
@@ -610,3 +614,39 @@ nodes:
     assert nothing_there == [(4, "not_deployed", "no workflow leaf is deployed in namespace default"), no_version]
     assert one_version == [no_version]
     assert await warnings() == []
+
+
+async def test_while_there_is_no_room_for_starts_ends_and_stops_are_still_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.first.deploy(LEAF, PARENT)
+    ending = await world.first.start("parent", GIVEN)
+    await carry_all(world)
+    (dispatch,) = await world.dispatches()
+    await world.first.lease(dispatch)
+    await world.first.succeed(dispatch, 5)
+    await world.first.start("parent", GIVEN)
+    start, end = sorted(await handovers(world), key=lambda each: each.type, reverse=True)
+    monkeypatch.setattr(lanes, "NEW_BACKLOG", 0)
+
+    answers = await carry(world, start, end, keep=True)
+
+    assert answers == [events_pb2.DELIVER_ANSWER_LATER, events_pb2.DELIVER_ANSWER_APPLIED]
+    assert json.loads((await world.first.task(ending, "child")).output) == 5
+    assert await world.one("SELECT count(*) FROM runs WHERE workflow = 'leaf'") == 1
+    monkeypatch.undo()
+    assert await carry(world, start) == [events_pb2.DELIVER_ANSWER_APPLIED]
+    assert await world.first.state(start.run_id) == "RUNNING"
+
+
+async def test_hand_overs_of_one_call_share_transactions(world: World) -> None:
+    await world.first.deploy(LEAF, DETACHED)
+    for _ in range(60):
+        await world.first.start("parent", GIVEN)
+    starts = await handovers(world, "StartChild")
+    assert len(starts) == 60
+    committed = "SELECT count(DISTINCT xmin::text) FROM runs WHERE workflow = 'leaf'"
+
+    assert set(await carry(world, *starts)) == {events_pb2.DELIVER_ANSWER_APPLIED}
+
+    assert await world.one(committed) < 30

@@ -16,7 +16,7 @@ from headway.coordinator.engine.engine import Engine
 from headway.coordinator.rpc import server
 from headway.coordinator.settings import CoordinatorSettings
 from headway.coordinator.store.attending import connect_listener
-from headway.coordinator.store.errors import StoreConflict, StoreRejected, StoreUnavailable
+from headway.coordinator.store.errors import STORE_ERRORS
 from headway.coordinator.store.migrate import SchemaChanged, SchemaTooNew, fault_of_schema, migrate
 from headway.coordinator.store.pool import Pool, open_pool
 from headway.coordinator.zones import zone_names
@@ -25,7 +25,6 @@ from headway.runtime.serving import serve
 from headway.runtime.settings import DatabaseSettings, SettingsError, load
 
 RETRY_SECONDS = 1.0
-_STORE_ERRORS = (StoreUnavailable, StoreRejected, StoreConflict)
 _log = logging.getLogger(__name__)
 
 
@@ -59,7 +58,7 @@ async def _open(settings: CoordinatorSettings, drain: asyncio.Event) -> "Pool | 
                 return pool
             await pool.close()
             _log.error("the database cannot be used: %s", fault)
-        except _STORE_ERRORS as error:
+        except STORE_ERRORS as error:
             _log.warning("the database cannot be reached: %s", error)
         try:
             await asyncio.wait_for(drain.wait(), RETRY_SECONDS)
@@ -75,7 +74,7 @@ def _migrate() -> int:
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2
-    except (*_STORE_ERRORS, SchemaTooNew, SchemaChanged) as error:
+    except (*STORE_ERRORS, SchemaTooNew, SchemaChanged) as error:
         print(f"the database was not upgraded: {error}", file=sys.stderr)
         return 1
     print(f"applied migrations: {', '.join(map(str, applied)) or 'none, the schema is up to date'}")

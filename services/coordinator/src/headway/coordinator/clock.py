@@ -4,12 +4,12 @@ import random
 import time
 from uuid import UUID
 
-_chance = random.Random()  # noqa: S311 - jitter, not secrets
+CHANCE = random.Random()  # noqa: S311 - jitter, not secrets
 
 
 def chance() -> float:
     """A number from [0, 1)."""
-    return _chance.random()
+    return CHANCE.random()
 
 
 def monotonic() -> float:
@@ -25,5 +25,5 @@ def unix_nanoseconds() -> int:
 def new_uuid() -> UUID:
     """A time-ordered UUID (RFC 9562, version 7); the order is for locality only, nothing depends on the clock."""
     milliseconds = time.time_ns() // 1_000_000 & (1 << 48) - 1
-    noise = _chance.getrandbits(74)
+    noise = CHANCE.getrandbits(74)
     return UUID(int=milliseconds << 80 | 0x7 << 76 | noise >> 62 << 64 | 0x2 << 62 | noise & (1 << 62) - 1)

@@ -42,6 +42,15 @@ class Fate(Enum):
     """Applied, or the run is over: delete it."""
     KEPT = auto()
     """Could not be decided: keep it, call again later."""
+    LATER = auto()
+    """There is no room for what it begins just now: keep it, call again later."""
+
+
+_FATES = {
+    events_pb2.DELIVER_ANSWER_APPLIED: Fate.DONE,
+    events_pb2.DELIVER_ANSWER_RUN_CLOSED: Fate.DONE,
+    events_pb2.DELIVER_ANSWER_LATER: Fate.LATER,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +112,7 @@ class Coordinator:
             raise _translated(error) from error
         if len(response.answers) != len(deliveries):
             raise CoordinatorRefusedError(f"{len(response.answers)} answers to {len(deliveries)} hand-overs")
-        return [_fate(answer) for answer in response.answers]
+        return [_FATES.get(answer, Fate.KEPT) for answer in response.answers]
 
     async def sweep_everything(self, cursor: str = "") -> Sweep:
         """Say that the broker has provably lost everything; one page.
@@ -131,11 +140,6 @@ class Coordinator:
         except grpc.aio.AioRpcError as error:
             raise _translated(error) from error
         return Sweep(dispatched=response.dispatched, cursor=response.cursor)
-
-
-def _fate(answer: int) -> Fate:
-    done = {events_pb2.DELIVER_ANSWER_APPLIED, events_pb2.DELIVER_ANSWER_RUN_CLOSED}
-    return Fate.DONE if answer in done else Fate.KEPT
 
 
 def _translated(error: grpc.aio.AioRpcError) -> Exception:

@@ -74,11 +74,15 @@ class HandoverCarrier:
             fates = await self._deliver(list(deliveries.values()))
             done = [outbox_id for outbox_id, fate in zip(deliveries, fates, strict=False) if fate is Fate.DONE]
             await claim.delete(done)
-        for outbox_id, fate in zip(deliveries, fates, strict=False):
+        for (outbox_id, delivery), fate in zip(deliveries.items(), fates, strict=False):
             if fate is Fate.DONE:
                 self._parked.forget(outbox_id)
+            elif fate is Fate.LATER:
+                self._parked.park(outbox_id)
+                self._telemetry.failed(1, "overload")
             else:
-                self._set_aside(outbox_id, "the coordinator could not decide it")
+                facts = {"run_id": delivery.run_id, "type": delivery.type}
+                self._set_aside(outbox_id, "the coordinator could not decide it", **facts)
         self._telemetry.delivered(len(done))
         return len(claim.rows) == limit or len(fates) < len(deliveries)
 
@@ -90,7 +94,8 @@ class HandoverCarrier:
         try:
             fates = await self._coordinator.deliver(some)
         except CoordinatorRefusedError as error:
-            _log.warning("delivering fails", extra={"handovers": len(some), "reason": str(error)})
+            facts = {"handovers": len(some), "first": some[0].request_id, "run_id": some[0].run_id}
+            _log.warning("delivering fails", extra={**facts, "reason": str(error)})
             self._size.shrink()
             return [Fate.KEPT] if len(some) == 1 else []
         self._size.grow()
@@ -103,19 +108,19 @@ class HandoverCarrier:
             try:
                 kind, event = handover_event(row.body)
             except NotPublishableError as error:
-                self._set_aside(row.outbox_id, str(error))
+                self._set_aside(row.outbox_id, str(error), run_id=run_id_text(row.run_id))
                 continue
             deliveries[row.outbox_id] = Delivery(
                 request_id=str(row.outbox_id), run_id=run_id_text(row.run_id), type=kind, event=event, trace=row.trace
             )
         return deliveries
 
-    def _set_aside(self, outbox_id: UUID, reason: str) -> None:
+    def _set_aside(self, outbox_id: UUID, reason: str, **facts: str) -> None:
         seconds = self._parked.park(outbox_id)
         self._telemetry.failed(1, "handover")
         _log.error(
             "a hand-over is not delivered; it stays in the outbox",
-            extra={"outbox_id": str(outbox_id), "reason": reason, "retry_in_seconds": round(seconds, 3)},
+            extra={"outbox_id": str(outbox_id), **facts, "reason": reason, "retry_in_seconds": round(seconds, 3)},
         )
 
 

@@ -51,10 +51,11 @@ class Poll:
 
     async def look(self) -> None:
         """Wake for each bucket that has rows."""
-        oldest = 0.0
+        oldest = oldest_handover = 0.0
         for backlog in await self._outbox.backlog():
             if backlog.oldest_seconds is not None:
                 oldest = max(oldest, backlog.oldest_seconds)
+                oldest_handover = max(oldest_handover, backlog.handover_seconds or 0.0)
                 for wakes in self._wakes:
                     wakes.wake(backlog.bucket)
-        self._telemetry.age(oldest)
+        self._telemetry.ages(oldest, oldest_handover)

@@ -3,7 +3,8 @@
 -- name: read_backlog
 -- Why: one cheap, lock-free look at all buckets finds what a lost NOTIFY would have left lying; the oldest row of a
 -- bucket is the first by key, because outbox_id is ordered by time.
-SELECT b.bucket, extract(epoch FROM now() - o.created_at)::float8 AS oldest_seconds
+SELECT b.bucket, extract(epoch FROM now() - o.created_at)::float8 AS oldest_seconds,
+       extract(epoch FROM now() - h.created_at)::float8 AS handover_seconds
 FROM buckets AS b
 LEFT JOIN LATERAL (
     SELECT outbox.created_at
@@ -12,6 +13,14 @@ LEFT JOIN LATERAL (
     ORDER BY outbox.outbox_id
     LIMIT 1
 ) AS o ON TRUE
+LEFT JOIN LATERAL (
+    SELECT outbox.created_at
+    FROM outbox
+    WHERE outbox.bucket = b.bucket
+      AND outbox.kind = 'handover'
+    ORDER BY outbox.outbox_id
+    LIMIT 1
+) AS h ON TRUE
 ORDER BY b.bucket;
 
 -- name: count_outbox
@@ -83,3 +92,13 @@ GROUP BY o.bucket, o.namespace, o.queue;
 -- refuses generic plans.
 SELECT set_config('plan_cache_mode', 'force_generic_plan', false), set_config('enable_seqscan', 'off', false)
 WHERE NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus');
+
+-- name: limit_transactions
+-- Why: rows that a frozen relay has claimed are free again after a while, whatever the server waits for from it. Before
+-- PostgreSQL 17 a single statement can be limited only.
+SELECT set_config(
+    CASE
+        WHEN current_setting('transaction_timeout', true) IS NULL THEN 'statement_timeout'
+        ELSE 'transaction_timeout'
+    END, $1, false
+);

@@ -34,6 +34,7 @@ _SQL = load_statements(
         "delete_rows",
         "read_unpublished",
         "plan_once",
+        "limit_transactions",
     ],
 )
 
@@ -41,11 +42,16 @@ ACQUIRE_DEADLINE = 5.0  # seconds to get a connection, opening it included
 STATEMENT_DEADLINE = 10.0  # seconds for a statement
 AHEAD_SECONDS = 1.0  # that a transaction may have begun and wait for work
 _BROKEN = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+# A relay that is frozen or cut off in the middle of a batch must not keep its rows from the others: the server ends its
+# session after this. A batch may wait for the broker or the coordinator for ten seconds, so it is longer. A server that
+# has received a statement but not the end of the message sequence counts as active, not as idle.
+IDLE_SECONDS, TRANSACTION_SECONDS = 15, 20
 _SERVER_SETTINGS = {
     "application_name": "headway-relay",
-    # A relay cut off in the middle of a batch must not keep its rows from the others for ever.
-    "idle_in_transaction_session_timeout": "60000",
     "jit": "off",
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
     # Deletions alone are committed here: those that a crash of the server undoes are carried out twice, as they may be.
     "synchronous_commit": "off",
 }
@@ -53,10 +59,11 @@ _SERVER_SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """How old the oldest row of a bucket is, in seconds; None: the bucket has none."""
+    """How old the oldest row of a bucket is, and its oldest hand-over, in seconds; None: the bucket has none."""
 
     bucket: int
     oldest_seconds: float | None
+    handover_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,11 +158,13 @@ class _Ahead:
 
     async def _end_idle(self) -> None:
         loop = asyncio.get_running_loop()
-        while self._begun:
-            await asyncio.sleep(AHEAD_SECONDS / 2)
-            while self._begun and self._begun[0][0] + AHEAD_SECONDS < loop.time():
-                await self._end(self._begun.pop(0)[1])
-        self._ending = None
+        try:
+            while self._begun:
+                await asyncio.sleep(AHEAD_SECONDS / 2)
+                while self._begun and self._begun[0][0] + AHEAD_SECONDS < loop.time():
+                    await self._end(self._begun.pop(0)[1])
+        finally:  # however it ends, the next batch begins it anew
+            self._ending = None
 
     async def _end(self, connection: "PoolConnectionProxy[asyncpg.Record]") -> None:
         is_sound = False
@@ -184,7 +193,7 @@ class Outbox:
     async def backlog(self) -> list[Backlog]:
         """Look at all buckets in use, without locks."""
         records = await self._fetch("read_backlog")
-        return [Backlog(bucket=record["bucket"], oldest_seconds=record["oldest_seconds"]) for record in records]
+        return [Backlog(**record) for record in records]
 
     async def depth(self) -> int:
         """Count all rows."""
@@ -249,8 +258,8 @@ async def connect_pool(database_url: str, size: int) -> "asyncpg.Pool[asyncpg.Re
         # A dispatch that comes after a quiet hour finds a connection, with its statements prepared.
         max_inactive_connection_lifetime=0,
         max_cached_statement_lifetime=0,
-        init=_plan_once,
-        server_settings=_SERVER_SETTINGS,
+        init=_begin_session,
+        server_settings=_SERVER_SETTINGS | {"idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s"},
         reset=_nothing_to_reset,
     )
 
@@ -281,8 +290,9 @@ def _is_lost(connection: "PoolConnectionProxy[asyncpg.Record]") -> bool:
         return True
 
 
-async def _plan_once(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+async def _begin_session(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     await connection.execute(_SQL["plan_once"])
+    await connection.execute(_SQL["limit_transactions"], f"{TRANSACTION_SECONDS}s")
 
 
 async def _nothing_to_reset(_connection: object) -> None:

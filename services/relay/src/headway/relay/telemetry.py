@@ -38,6 +38,9 @@ class Telemetry:
         self._swept = meter.create_counter("headway.relay.swept", unit="{task}", description="tasks dispatched again")
         self._depth = meter.create_gauge("headway.outbox.depth", unit="{row}", description="rows in the outbox")
         self._age = meter.create_gauge("headway.outbox.age", unit="s", description="age of the outbox's oldest row")
+        self._handover_age = meter.create_gauge(
+            "headway.outbox.handover_age", unit="s", description="age of the outbox's oldest hand-over"
+        )
 
     def published(self, rows: int) -> None:
         """Count dispatches whose transaction has committed."""
@@ -48,7 +51,7 @@ class Telemetry:
         self._delivered.add(rows)
 
     def failed(self, rows: int, cause: str) -> None:
-        """Count rows set aside: `row` and `queue` of dispatches, `handover`."""
+        """Count rows set aside: dispatches for `row` and `queue`, hand-overs for `handover` and `overload`."""
         self._failed.add(rows, {"cause": cause})
 
     def swept(self, tasks: int, *, broker_lost: bool) -> None:
@@ -59,9 +62,10 @@ class Telemetry:
         """Tell how many rows the outbox has."""
         self._depth.set(rows)
 
-    def age(self, seconds: float) -> None:
-        """Tell how old the outbox's oldest row is; 0: it is empty."""
+    def ages(self, seconds: float, handover_seconds: float) -> None:
+        """Tell how old the outbox's oldest row is, and its oldest hand-over; 0: there is none."""
         self._age.set(seconds)
+        self._handover_age.set(handover_seconds)
 
     @contextmanager
     def publishing(self, rows: Sequence[Dispatch]) -> Iterator[list[str]]:

@@ -44,3 +44,13 @@ CROSS JOIN LATERAL (
 -- refuses generic plans.
 SELECT set_config('plan_cache_mode', 'force_generic_plan', false), set_config('enable_seqscan', 'off', false)
 WHERE NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus');
+
+-- name: limit_transactions
+-- Why: a frozen process must not keep the server from vacuuming what it looked at, whatever the server waits for from
+-- it. Before PostgreSQL 17 a single statement can be limited only.
+SELECT set_config(
+    CASE
+        WHEN current_setting('transaction_timeout', true) IS NULL THEN 'statement_timeout'
+        ELSE 'transaction_timeout'
+    END, $1, false
+);

@@ -13,18 +13,30 @@ from uuid import UUID
 
 import asyncpg
 
+from headway.runtime.ids import run_id_text
 from headway.runtime.sql import load_statements
 
 __all__ = ["LEASE", "Due", "DueKey", "DueReader", "close_pool", "connect_listener", "connect_pool"]
 
-_SQL = load_statements(files("headway.timers"), "due.sql", expected=["read_timers", "read_leases", "plan_once"])
+_STATEMENTS = ["read_timers", "read_leases", "plan_once", "limit_transactions"]
+_SQL = load_statements(files("headway.timers"), "due.sql", expected=_STATEMENTS)
 
 LEASE = "lease"
 """The kind of an expired lease; every other kind is a timer's, as stored."""
 
 ACQUIRE_DEADLINE = 5.0  # seconds to get a connection, opening it included
 STATEMENT_DEADLINE = 5.0  # seconds for a statement
-_SERVER_SETTINGS = {"application_name": "headway-timers", "jit": "off", "default_transaction_read_only": "on"}
+# A process that is frozen in the middle of a look must not keep what it sees from being vacuumed: the server ends its
+# session after this. A server that has received a statement but not the end of the message sequence is not idle.
+IDLE_SECONDS, TRANSACTION_SECONDS = 5, 10
+_SERVER_SETTINGS = {
+    "application_name": "headway-timers",
+    "jit": "off",
+    "default_transaction_read_only": "on",
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +47,10 @@ class DueKey:
     path: str
     kind: str
     attempt: int
+
+    def facts(self) -> dict[str, str | int]:
+        """What it is, for logs."""
+        return {"run_id": run_id_text(self.run_id), "path": self.path, "kind": self.kind, "attempt": self.attempt}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +119,8 @@ async def connect_pool(database_url: str) -> "asyncpg.Pool[asyncpg.Record]":
         timeout=ACQUIRE_DEADLINE,
         command_timeout=STATEMENT_DEADLINE,
         max_cached_statement_lifetime=0,
-        init=_plan_once,
-        server_settings=_SERVER_SETTINGS,
+        init=_begin_session,
+        server_settings=_SERVER_SETTINGS | {"idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s"},
         reset=_nothing_to_reset,
     )
 
@@ -128,8 +144,9 @@ async def close_pool(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
         pool.terminate()
 
 
-async def _plan_once(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+async def _begin_session(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     await connection.execute(_SQL["plan_once"])
+    await connection.execute(_SQL["limit_transactions"], f"{TRANSACTION_SECONDS}s")
 
 
 async def _nothing_to_reset(_connection: object) -> None:

@@ -93,7 +93,7 @@ class Teller:
             return await self._coordinator.fire(keys)
         except CoordinatorRefusedError as error:
             if len(keys) == 1:
-                _log.error("telling fails", extra={"key": str(keys[0]), "reason": str(error)})
+                _log.error("telling fails", extra={**keys[0].facts(), "reason": str(error)})
                 return [Outcome.FAILED]
         half = len(keys) // 2
         return [*await self._tell(keys[:half]), *await self._tell(keys[half:])]
@@ -113,7 +113,7 @@ class Teller:
                     seconds = self._failed.park(due.key)
                     _log.error(
                         "the coordinator could not decide what is due; it is told again",
-                        extra={"key": str(due.key), "retry_in_seconds": round(seconds, 3)},
+                        extra={**due.key.facts(), "retry_in_seconds": round(seconds, 3)},
                     )
         counts = Counter(outcomes)
         for outcome, items in counts.items():

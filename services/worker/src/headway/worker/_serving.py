@@ -155,8 +155,10 @@ class Serving:
 
     def _stop(self, task_id: str, attempt: int) -> None:
         for delivery in self._ledger.active:
-            if (delivery.task_id, delivery.attempt) == (task_id, attempt) and delivery.lease is not None:
-                delivery.lease.cancelled = True
+            lease = delivery.lease
+            # Once: a second cancellation would break off what a handler does about the first.
+            if (delivery.task_id, delivery.attempt) == (task_id, attempt) and lease is not None and not lease.cancelled:
+                lease.cancelled = True
                 self._runner.stop(delivery)
 
     def _coordinator_is_missing(self) -> None:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"headway/api/events/v1/events.proto\x12\x15headway.api.events.v1\"D\n\x0e\x44\x65liverRequest\x12\x32\n\thandovers\x18\x01 \x03(\x0b\x32\x1f.headway.api.events.v1.Handover\"`\n\x08Handover\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0c\n\x04type\x18\x03 \x01(\t\x12\r\n\x05\x65vent\x18\x04 \x01(\x0c\x12\x13\n\x0btraceparent\x18\x05 \x01(\t\"H\n\x0f\x44\x65liverResponse\x12\x35\n\x07\x61nswers\x18\x01 \x03(\x0e\x32$.headway.api.events.v1.DeliverAnswer*\x85\x01\n\rDeliverAnswer\x12\x1e\n\x1a\x44\x45LIVER_ANSWER_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x44\x45LIVER_ANSWER_APPLIED\x10\x01\x12\x1d\n\x19\x44\x45LIVER_ANSWER_RUN_CLOSED\x10\x02\x12\x19\n\x15\x44\x45LIVER_ANSWER_FAILED\x10\x03\x32i\n\rEventsService\x12X\n\x07\x44\x65liver\x12%.headway.api.events.v1.DeliverRequest\x1a&.headway.api.events.v1.DeliverResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"headway/api/events/v1/events.proto\x12\x15headway.api.events.v1\"D\n\x0e\x44\x65liverRequest\x12\x32\n\thandovers\x18\x01 \x03(\x0b\x32\x1f.headway.api.events.v1.Handover\"`\n\x08Handover\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0c\n\x04type\x18\x03 \x01(\t\x12\r\n\x05\x65vent\x18\x04 \x01(\x0c\x12\x13\n\x0btraceparent\x18\x05 \x01(\t\"H\n\x0f\x44\x65liverResponse\x12\x35\n\x07\x61nswers\x18\x01 \x03(\x0e\x32$.headway.api.events.v1.DeliverAnswer*\x9f\x01\n\rDeliverAnswer\x12\x1e\n\x1a\x44\x45LIVER_ANSWER_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x44\x45LIVER_ANSWER_APPLIED\x10\x01\x12\x1d\n\x19\x44\x45LIVER_ANSWER_RUN_CLOSED\x10\x02\x12\x19\n\x15\x44\x45LIVER_ANSWER_FAILED\x10\x03\x12\x18\n\x14\x44\x45LIVER_ANSWER_LATER\x10\x04\x32i\n\rEventsService\x12X\n\x07\x44\x65liver\x12%.headway.api.events.v1.DeliverRequest\x1a&.headway.api.events.v1.DeliverResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,13 +32,13 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headway.api.events.v1.event
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_DELIVERANSWER']._serialized_start=304
-  _globals['_DELIVERANSWER']._serialized_end=437
+  _globals['_DELIVERANSWER']._serialized_end=463
   _globals['_DELIVERREQUEST']._serialized_start=61
   _globals['_DELIVERREQUEST']._serialized_end=129
   _globals['_HANDOVER']._serialized_start=131
   _globals['_HANDOVER']._serialized_end=227
   _globals['_DELIVERRESPONSE']._serialized_start=229
   _globals['_DELIVERRESPONSE']._serialized_end=301
-  _globals['_EVENTSSERVICE']._serialized_start=439
-  _globals['_EVENTSSERVICE']._serialized_end=544
+  _globals['_EVENTSSERVICE']._serialized_start=465
+  _globals['_EVENTSSERVICE']._serialized_end=570
 # @@protoc_insertion_point(module_scope)

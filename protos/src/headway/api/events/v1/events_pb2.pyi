@@ -13,10 +13,12 @@ class DeliverAnswer(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DELIVER_ANSWER_APPLIED: _ClassVar[DeliverAnswer]
     DELIVER_ANSWER_RUN_CLOSED: _ClassVar[DeliverAnswer]
     DELIVER_ANSWER_FAILED: _ClassVar[DeliverAnswer]
+    DELIVER_ANSWER_LATER: _ClassVar[DeliverAnswer]
 DELIVER_ANSWER_UNSPECIFIED: DeliverAnswer
 DELIVER_ANSWER_APPLIED: DeliverAnswer
 DELIVER_ANSWER_RUN_CLOSED: DeliverAnswer
 DELIVER_ANSWER_FAILED: DeliverAnswer
+DELIVER_ANSWER_LATER: DeliverAnswer
 
 class DeliverRequest(_message.Message):
     __slots__ = ("handovers",)

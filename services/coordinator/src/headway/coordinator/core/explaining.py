@@ -69,6 +69,7 @@ class Scene(Struct, frozen=True, kw_only=True):
         tokens: of nodes that wait for several edges, as far as `joins_behind` names them.
         readers: by queue, for the tasks that are READY.
         children: of subflow nodes that wait, the latest run that each started.
+        undelivered: by child, since when something for it has waited to be delivered.
         timers: due times of the run's own timers, by kind.
         signals: of nodes that wait for a signal whose name an expression yielded, that name, by path.
     """
@@ -82,6 +83,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     timers: Mapping[str, datetime] = {}
     signals: Mapping[str, str] = {}
     children: Mapping[str, ChildRow] = {}
+    undelivered: Mapping[str, datetime] = {}
 
 
 def joins_behind(graph: Graph, paths: Iterable[str]) -> frozenset[str]:
@@ -261,16 +263,22 @@ def _waiting(scene: Scene, row: TaskRow) -> Reason:
         return Reason(path=row.path, kind=ReasonKind.ITEMS, message=message, since=row.ready_at, attempt=row.attempt)
     child = scene.children.get(row.path)
     if node.type is NodeType.SUBFLOW:
-        return _subflow(row, node, child if child is not None and child.attempt == row.attempt else None)
+        return _subflow(scene, row, node, child if child is not None and child.attempt == row.attempt else None)
     message = "It waits." if due is None else f"It waits for its time, which is {_when(due, scene.now)}."
     return Reason(
         path=row.path, kind=ReasonKind.TIMER, message=message, since=row.ready_at, until=due, attempt=row.attempt
     )
 
 
-def _subflow(row: TaskRow, node: Node, child: ChildRow | None) -> Reason:
+def _subflow(scene: Scene, row: TaskRow, node: Node, child: ChildRow | None) -> Reason:
     if child is None:
         message = f"It starts a run of {node.child_workflow} when the run is resumed."
+    elif (since := scene.undelivered.get(child.child)) is not None:
+        what = "it starts" if child.stop is None else f"it is to stop ({child.stop})"
+        message = (
+            f"It waits for run {child.child} of {child.workflow}, which was not told yet that {what}: the message has"
+            f" waited since {_instant(since)}; the log of the relay says why."
+        )
     elif child.stop is not None:
         message = f"It waits for run {child.child} of {child.workflow}, which was told to stop ({child.stop})."
     else:

@@ -6,14 +6,15 @@ Nothing depends on either: Renew tells holders too, and no decision reads who is
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeAlias
 from uuid import UUID
 
 from headway.coordinator import clock
+from headway.coordinator.ids import run_id_text
 from headway.coordinator.store import attending as store
 from headway.coordinator.store.attending import STOPPING_CHANNEL
-from headway.coordinator.store.errors import StoreConflict, StoreRejected, StoreUnavailable, translated
+from headway.coordinator.store.errors import STORE_ERRORS, translated
 from headway.coordinator.store.pool import Pool
 from headway.runtime.listening import Listener, ListeningConnection
 
@@ -21,13 +22,16 @@ NOTE_SECONDS = 60.0  # from one note of a worker to the next
 LOOK_SECONDS = 5.0  # how often it is seen who must be noted again
 GATHER_SECONDS = 0.2  # for workers that come at the same time: they are noted together
 RETRY_SECONDS = 2.0
-_STORE_ERRORS = (StoreUnavailable, StoreRejected, StoreConflict)
+RUNS_NAMED = 20  # in a line of the log
+MOST_HEARD = 10_000  # stops that wait to be looked up, or to be sent to one worker; Renew tells the rest
 _log = logging.getLogger(__name__)
 
 Connect: TypeAlias = Callable[[], Awaitable[ListeningConnection]]
 """Opens a connection for LISTEN."""
 Stop: TypeAlias = tuple[UUID, str, int]
 """Run, path and attempt of a handler that is to stop."""
+Told: TypeAlias = tuple[UUID, str]
+"""What is being stopped: a task by run and path; no path: whatever in the run is to stop."""
 _Worker: TypeAlias = tuple[str, str]  # namespace, owner
 
 
@@ -43,6 +47,7 @@ class Presence:
         self._left: set[_Worker] = set()
         self._due: set[_Worker] = set()
         self._changed = asyncio.Event()
+        self._looked_at = clock.monotonic()
 
     def note(self, namespace: str, owner: str, queues: Collection[str]) -> None:
         """A worker called, and says what it reads."""
@@ -72,10 +77,11 @@ class Presence:
     async def keep(self) -> None:
         """Write, for ever."""
         while True:
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._changed.wait()
-            except TimeoutError:
+            if self._looked_at + LOOK_SECONDS <= clock.monotonic():
+                self._looked_at = clock.monotonic()
                 self._look()
             if self._due or self._left:
                 await asyncio.sleep(GATHER_SECONDS)
@@ -84,31 +90,35 @@ class Presence:
     def _look(self) -> None:
         """Who attends is noted again in time; of others, what is old is forgotten."""
         before = clock.monotonic() - NOTE_SECONDS
-        old = [worker for worker, noted_at in self._noted_at.items() if noted_at <= before]
-        for worker in old:
-            if worker in self._attending:
-                self._due.add(worker)
-            else:
-                del self._noted_at[worker]
-                self._queues.pop(worker, None)
+        for worker, noted_at in [*self._noted_at.items()]:
+            if noted_at <= before and worker not in self._attending:
+                self._forget(worker)
+        self._due.update(worker for worker in self._attending if self._noted_at.get(worker, before) <= before)
+
+    def _forget(self, worker: _Worker) -> None:
+        self._noted_at.pop(worker, None)
+        self._queues.pop(worker, None)
 
     async def _write(self) -> None:
         self._changed.clear()
         left, self._left = self._left - self._attending.keys(), set()
         due, self._due = self._due - left, set()
+        present = [(*worker, self._queues[worker]) for worker in sorted(due)]
+        for worker in left:  # who comes again while they are dropped is noted anew
+            self._forget(worker)
         now = clock.monotonic()
         try:
             if due:
-                await store.note_workers(self._pool, [(*worker, self._queues[worker]) for worker in sorted(due)])
-                self._noted_at.update(dict.fromkeys(due, now))
+                await store.note_workers(self._pool, present)
+                self._noted_at.update((worker, now) for worker in due if worker in self._queues)
             if left:
                 seen_until = await store.read_clock(self._pool)
                 for worker in left:
-                    self._noted_at.pop(worker, None)
-                    self._queues.pop(worker, None)
                     await store.drop_worker(self._pool, *worker, seen_until)
-        except _STORE_ERRORS as error:  # whoever is there is noted at the next look; who left grows old
-            _log.warning("who is there was not noted: %s", error)
+        except STORE_ERRORS as error:  # who attends is noted at the next look; who left grows old
+            _log.warning("who is there was not noted: %s", error, extra={"noting": len(due), "leaving": len(left)})
+            for worker in due - self._attending.keys() - self._noted_at.keys():
+                self._forget(worker)  # to be noted when it calls again
 
 
 class StopOrders:
@@ -118,16 +128,21 @@ class StopOrders:
         """Hear by a connection of `connect`; None: never, and Renew alone tells."""
         self._pool = pool
         self._queues: dict[str, set[asyncio.Queue[Stop]]] = {}
-        self._stopping: set[UUID] = set()
+        self._heard: set[Told] = set()
         self._told = asyncio.Event()
         self._listener = connect and Listener(
             connect=connect, channel=STOPPING_CHANNEL, notified=self._notified, listening=self._is_listening
         )
 
+    @property
+    def hears(self) -> bool:
+        """There is a connection to hear by."""
+        return self._listener is not None
+
     @contextmanager
     def of(self, owner: str) -> Generator["asyncio.Queue[Stop]"]:
         """What an owner is to stop, as long as the block runs."""
-        orders: asyncio.Queue[Stop] = asyncio.Queue()
+        orders: asyncio.Queue[Stop] = asyncio.Queue(MOST_HEARD)
         self._queues.setdefault(owner, set()).add(orders)
         try:
             yield orders
@@ -137,39 +152,52 @@ class StopOrders:
                 del self._queues[owner]
 
     async def listen(self) -> None:
-        """Hear of runs, for ever."""
+        """Hear what stops, for ever; only where it `hears`."""
         if self._listener is None:
-            return
+            raise LookupError("nothing to listen on")
         try:
             while True:
                 try:
                     with translated():
                         await self._listener.step()
-                except _STORE_ERRORS as error:
-                    _log.warning("runs that stop are not heard of at once: %s", error)
+                except STORE_ERRORS as error:
+                    _log.warning("what stops is not heard of at once: %s", error)
                     await asyncio.sleep(RETRY_SECONDS)
         finally:
             self._listener.close()
 
     async def tell(self) -> None:
-        """Find the holders in the runs that were heard of, and tell those that attend here; for ever."""
+        """Find the holders of what was heard of, and tell those that attend here; for ever."""
         while True:
             await self._told.wait()
             self._told.clear()
-            run_ids, self._stopping = self._stopping, set()
+            heard, self._heard = self._heard, set()
             try:
-                await self._tell(run_ids)
-            except _STORE_ERRORS as error:
-                _log.warning("holders in %d runs that stop were not told: %s", len(run_ids), error)
+                await self._tell(heard)
+            except STORE_ERRORS as error:
+                run_ids = sorted({run_id_text(run_id) for run_id, _ in heard})
+                _log.warning(
+                    "holders of %d leases or runs that stop were not told: %s",
+                    len(heard),
+                    error,
+                    extra={"runs": run_ids[:RUNS_NAMED]},
+                )
 
-    async def _tell(self, run_ids: Iterable[UUID]) -> None:
-        for run_id, path, attempt, owner in await store.get_holders(self._pool, run_ids):
+    async def _tell(self, heard: Iterable[Told]) -> None:
+        for run_id, path, attempt, owner in await store.get_holders(self._pool, heard):
             for orders in self._queues.get(owner, ()):
-                orders.put_nowait((run_id, path, attempt))
+                if not orders.full():
+                    orders.put_nowait((run_id, path, attempt))
 
     def _notified(self, payload: str) -> None:
-        if self._queues:
-            self._stopping.add(UUID(payload))
+        if not self._queues or len(self._heard) >= MOST_HEARD:
+            return
+        run_id, _, path = payload.partition(":")
+        try:
+            self._heard.add((UUID(run_id), path))
+        except ValueError:
+            _log.warning("a notification that names no run", extra={"payload": payload[:100]})
+        else:
             self._told.set()
 
     async def _is_listening(self) -> None:

@@ -6,6 +6,7 @@ A start chooses its version before it looks at the parent's row: where a stop ca
 no such workflow yet, any start that looked before that stop was given has not found the workflow either.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,15 +14,17 @@ from uuid import UUID
 
 from headway.coordinator.core.document import EMPTY, Document
 from headway.coordinator.core.handovers import CancelChild, ChildEnded, StartChild
-from headway.coordinator.core.refusals import Overloaded, Refusal, RunNotFound, WorkflowNotFound
+from headway.coordinator.core.refusals import Overloaded, Refusal, RunNotFound, WorkflowNotFound, bare
 from headway.coordinator.core.rows import REFUSED, STARTED
 from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.starting import StartAsk, Started, Starts
 from headway.coordinator.engine.submissions import EndChild, GoOn, StopChild, Submission
 from headway.coordinator.ids import bucket_of, run_id_text
-from headway.coordinator.store.errors import StoreUnavailable, translated
+from headway.coordinator.store.errors import StoreConflict, StoreUnavailable, translated
 from headway.coordinator.store.statements import SQL
+
+AT_ONCE = 32  # deliveries of one call that are under way together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,21 +49,46 @@ class Children:
     async def deliver(self, deliveries: Sequence[Delivery]) -> list[object]:
         """Apply each; an exception stands for one that could not be decided.
 
+        Many at once, so that they share transactions; but starts and stops of one run in their order. One for which
+        there is no room is answered by Overloaded, alone: the ends of runs must not wait behind the starts of others.
+
         Raises:
-            Overloaded, StoreUnavailable: the whole is to be repeated.
+            StoreUnavailable, StoreConflict: the whole is to be repeated.
         """
-        return [await self._deliver(delivery) for delivery in deliveries]
+        parts: dict[object, list[int]] = {}
+        for place, each in enumerate(deliveries):
+            is_end = isinstance(each.message, ChildEnded)
+            parts.setdefault((each.run_id, place) if is_end else each.run_id, []).append(place)
+        answers: list[object] = [None] * len(deliveries)
+        room = asyncio.Semaphore(AT_ONCE)
+
+        async def one_after_the_other(places: Sequence[int]) -> None:
+            async with room:
+                for place in places:
+                    answers[place] = await self._deliver(deliveries[place])
+
+        async with asyncio.TaskGroup() as group:
+            for places in parts.values():
+                group.create_task(one_after_the_other(places))
+        for answer in answers:
+            if isinstance(answer, StoreUnavailable | StoreConflict):
+                raise answer
+        return answers
 
     async def _deliver(self, delivery: Delivery) -> object:
-        match delivery.message:
-            case StartChild() as message:
-                return await self._start(delivery, message)
-            case CancelChild() as message:
-                return await self._cancel(delivery, message)
-            case ChildEnded() as message:
-                return await self._end(delivery.run_id, message, delivery.trace)
+        try:
+            match delivery.message:
+                case StartChild() as message:
+                    return await self._start(delivery, message)
+                case CancelChild() as message:
+                    return await self._cancel(delivery, message)
+                case ChildEnded() as message:
+                    return await self._end(delivery.run_id, message, delivery.trace)
+        except (Overloaded, StoreUnavailable, StoreConflict) as error:
+            return bare(error)
 
     async def _start(self, delivery: Delivery, message: StartChild) -> object:
+        self._engine.admit([(delivery.run_id, len(bytes(message.input)))], ahead=0.0).close()
         (chosen,) = await self._definitions.to_run([(message.namespace, message.workflow, message.version)])
         wanted = await self._wanted(message)
         if wanted is None:

@@ -12,7 +12,7 @@ from headway.coordinator import clock
 from headway.coordinator.core.refusals import Refusal, RunNotFinished
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.store.deleting import delete_ended, find_expired, get_ends
-from headway.coordinator.store.errors import StoreConflict, StoreUnavailable
+from headway.coordinator.store.errors import STORE_ERRORS, StoreUnavailable
 
 LOOK_SECONDS = 30.0  # between two looks for what has expired
 BATCH = 50  # runs of one transaction
@@ -26,7 +26,7 @@ class Deletions:
     def __init__(self, engine: Engine) -> None:
         """Use an engine's pool, and look for what has expired for as long as it runs."""
         self._pool = engine.pool
-        engine.keep(self._keep_looking(), "retention")
+        engine.keep(self._keep_looking, "retention")
 
     async def delete(self, run_ids: Sequence[UUID], namespace: str) -> list[bool | Refusal]:
         """Delete runs; for each, in order, whether there was one, or why it stays.
@@ -71,7 +71,7 @@ class Deletions:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 count = await self.sweep()
-            except (StoreUnavailable, StoreConflict) as error:
+            except STORE_ERRORS as error:
                 _log.warning("expired runs were not deleted: %s", error)
             else:
                 if count:

@@ -5,7 +5,7 @@ It may loop, wait, retry and translate; it may not choose: what an event means i
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from datetime import timedelta
 from typing import Any, TypeAlias, TypeVar
@@ -20,10 +20,12 @@ from headway.coordinator.engine.leasing import LeaseAsk, Leases, Renewals, Renew
 from headway.coordinator.engine.plans import Plans
 from headway.coordinator.engine.submissions import Submission, told
 from headway.coordinator.ids import MAX_BUCKETS, bucket_of, run_id_in
-from headway.coordinator.store.errors import StoreConflict, StoreUnavailable, translated
+from headway.coordinator.store.errors import STORE_ERRORS, StoreConflict, translated
 from headway.coordinator.store.pool import Pool, Seat, Seats
 from headway.coordinator.store.saving import save_dispatches
 from headway.coordinator.store.statements import SQL
+from headway.runtime.backoff import Backoff
+from headway.runtime.loops import Loops, Step
 
 LOOK_SECONDS = 1.0  # how often, at the most, a bucket that we do not know makes us look
 SETTINGS_SECONDS = 5.0  # how old live settings and gauges may be
@@ -89,14 +91,16 @@ class Engine:
         self._renewals: dict[int, Lane[RenewAsk]] = {}
         self._lanes: list[Lane[Any]] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loops = Loops(backoff=Backoff(), chance=clock.CHANCE)
 
     async def start(self) -> None:
         """Read the live settings and begin to keep them fresh."""
         await self._refresh()
-        self._spawn(self._keep_fresh(), "settings")
-        self._spawn(self.presence.keep(), "presence")
-        self._spawn(self.stop_orders.listen(), "stop orders, listening")
-        self._spawn(self.stop_orders.tell(), "stop orders, telling")
+        self.keep(self._keep_fresh, "settings")
+        self.keep(self.presence.keep, "presence")
+        if self.stop_orders.hears:
+            self.keep(self.stop_orders.listen, "stop orders, listening")
+        self.keep(self.stop_orders.tell, "stop orders, telling")
         telemetry.watch_ready_tasks(lambda: self._ready)
 
     async def stop(self) -> None:
@@ -157,16 +161,16 @@ class Engine:
         """A connection for a lane of one's own."""
         return self._seats.seat()
 
-    def keep(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Run something in the background until the engine stops."""
-        self._spawn(work, name)
+    def keep(self, work: Step, name: str) -> None:
+        """Run something in the background until the engine stops; when it fails, that is logged, and it begins anew."""
+        self._tasks.add(asyncio.get_running_loop().create_task(self._loops.keep(name, work), name=name))
 
     def serve(self, lane: Lane[Any]) -> None:
         """Run a lane until the engine stops."""
         self._lanes.append(lane)
-        self._spawn(lane.run(), lane.name)
+        self.keep(lane.run, lane.name)
         if lane.beside:
-            self._spawn(lane.run_beside(), f"{lane.name}, beside")
+            self.keep(lane.run_beside, f"{lane.name}, beside")
 
     async def sweep_lost(self, after: Swept | None = None) -> tuple[int, Swept | None]:
         """Dispatch a page of the READY tasks again, whatever their age: the broker lost everything.
@@ -303,10 +307,6 @@ class Engine:
     def _renewal_lane(self, bucket: int) -> Lane[RenewAsk]:
         return Lane(f"renewals-{bucket}", Renewals(bucket, self._seats).commit, group=lambda item: item.run_id)
 
-    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
-
     # --- live settings and gauges
 
     async def _used_buckets(self, after: Swept | None) -> list[int]:
@@ -341,5 +341,5 @@ class Engine:
             await asyncio.sleep(SETTINGS_SECONDS)
             try:
                 await self._refresh()
-            except (StoreUnavailable, StoreConflict) as error:
+            except STORE_ERRORS as error:
                 _log.warning("live settings were not read: %s", error)

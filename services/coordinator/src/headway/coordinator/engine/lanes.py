@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+from uuid import UUID
 
 from headway.coordinator import clock
 from headway.coordinator.core.refusals import EventUndecidable, Overloaded, bare
@@ -379,6 +380,9 @@ class Lane(Generic[Item]):
         elif isinstance(error, StoreConflict):
             self._settle(batch[0], StoreUnavailable(str(error)))
         else:
-            _log.error("lane %s: item left out: %r", self.name, batch[0].item, exc_info=error)
+            item = batch[0].item
+            run_id = getattr(item, "run_id", None)
+            extra = {"run_id": run_id.hex} if isinstance(run_id, UUID) else {}
+            _log.error("lane %s: item left out: %r", self.name, item, exc_info=error, extra=extra)
             self._settle(batch[0], EventUndecidable(problem=f"{type(error).__name__}: {error}"))
             bare(error)

@@ -13,6 +13,7 @@ decisions = _meter.create_counter("headway.decisions", description="Events decid
 leases = _meter.create_counter("headway.leases", description="Lease answers, by answer")
 leases_lost = _meter.create_counter("headway.leases.lost", description="Leases that were reaped")
 reports_stale = _meter.create_counter("headway.reports.stale", description="Reports that changed nothing, by answer")
+handovers = _meter.create_counter("headway.handovers", description="Hand-overs between runs, by type and answer")
 time_to_first_start = _meter.create_histogram(
     "headway.runs.time_to_first_start", unit="s", description="From a run's start to the first lease in it"
 )

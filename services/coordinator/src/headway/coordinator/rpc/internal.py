@@ -21,6 +21,7 @@ from headway.coordinator.core.refusals import (
     RunClosed,
     RunNotFound,
 )
+from headway.coordinator.engine import telemetry
 from headway.coordinator.engine.children import Children, Delivery
 from headway.coordinator.engine.engine import Engine, Swept
 from headway.coordinator.engine.starting import Started
@@ -31,6 +32,7 @@ from headway.coordinator.rpc.requests import duration_of, is_short
 from headway.coordinator.store.errors import StoreUnavailable
 
 ITEMS = 1_000
+SIGNAL = "SignalReceived"
 NONE, LONGEST = timedelta(), timedelta(days=3_650)  # what a queue may lag behind
 _log = logging.getLogger(__name__)
 
@@ -70,7 +72,12 @@ class EventsService(events_pb2_grpc.EventsServiceServicer):
         told = await self._children.deliver([each for _, each in between])
         for (place, _), answer in zip(between, told, strict=True):
             answers[place] = answer
-        return events_pb2.DeliverResponse(answers=[_deliver_answer(answer) for answer in answers])
+        response = events_pb2.DeliverResponse(answers=[_deliver_answer(answer) for answer in answers])
+        for handover, answer in zip(request.handovers, response.answers, strict=True):
+            kind = handover.type if handover.type in KINDS or handover.type == SIGNAL else "unknown"
+            name = events_pb2.DeliverAnswer.Name(answer).removeprefix("DELIVER_ANSWER_").lower()
+            telemetry.handovers.add(1, {"type": kind, "answer": name})
+        return response
 
 
 class OutboxService(outbox_pb2_grpc.OutboxServiceServicer):
@@ -169,7 +176,8 @@ def _handover(handover: events_pb2.Handover) -> Signal | Delivery | None:
             payload=accept(orjson.dumps(fields["payload"]), "payload"),
         )
     except (MalformedId, Refusal, ValueError, KeyError, TypeError):
-        _log.exception("a hand-over of type %s cannot be read", handover.type)
+        facts = {"request_id": handover.request_id[:100], "run_id": handover.run_id[:100]}
+        _log.exception("a hand-over of type %s cannot be read", handover.type[:100], extra=facts)
         return None
 
 
@@ -184,4 +192,6 @@ def _deliver_answer(answer: object) -> events_pb2.DeliverAnswer:
         return events_pb2.DELIVER_ANSWER_APPLIED
     if isinstance(answer, RunClosed | RunNotFound):
         return events_pb2.DELIVER_ANSWER_RUN_CLOSED
+    if isinstance(answer, Overloaded):
+        return events_pb2.DELIVER_ANSWER_LATER
     return events_pb2.DELIVER_ANSWER_FAILED

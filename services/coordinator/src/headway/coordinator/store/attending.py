@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import asyncpg
@@ -12,7 +12,7 @@ from headway.coordinator.store.errors import translated
 from headway.coordinator.store.pool import CONNECT_TIMEOUT_SECONDS, Pool
 from headway.coordinator.store.statements import SQL
 
-STOPPING_CHANNEL = "headway_stopping"  # payload: a run's id
+STOPPING_CHANNEL = "headway_stopping"  # payload: a run's id, or a task's
 Present: TypeAlias = tuple[str, str, tuple[str, ...]]
 """Namespace, owner and queues of a worker."""
 Holding: TypeAlias = tuple[UUID, str, int, str]
@@ -54,15 +54,25 @@ async def read_clock(pool: Pool) -> datetime:
     return now
 
 
-async def get_holders(pool: Pool, run_ids: Iterable[UUID]) -> Sequence[Holding]:
-    """Who holds leases in some runs."""
-    by_bucket: dict[int, list[UUID]] = {}
-    for run_id in run_ids:
-        by_bucket.setdefault(bucket_of(run_id), []).append(run_id)
+async def get_holders(pool: Pool, stopping: Iterable[tuple[UUID, str]]) -> Sequence[Holding]:
+    """Who is to stop: holders of the tasks that are named by run and path, or all in runs that are named without."""
+    whole: dict[int, list[UUID]] = {}
+    single: dict[int, list[tuple[UUID, str]]] = {}
+    for run_id, path in stopping:
+        if path:
+            single.setdefault(bucket_of(run_id), []).append((run_id, path))
+        else:
+            whole.setdefault(bucket_of(run_id), []).append(run_id)
     found: list[Holding] = []
     with translated():
         async with pool.acquire() as connection:
-            for bucket, wanted in by_bucket.items():
-                records = await connection.fetch(SQL["get_holders"], bucket, wanted)
-                found += [(r["run_id"], r["path"], r["attempt"], r["lease_owner"]) for r in records]
+            for bucket, run_ids in whole.items():
+                found += map(_holding, await connection.fetch(SQL["get_holders"], bucket, run_ids))
+            for bucket, tasks in single.items():
+                columns = [list(column) for column in zip(*tasks, strict=True)]
+                found += map(_holding, await connection.fetch(SQL["get_holders_of_tasks"], bucket, *columns))
     return found
+
+
+def _holding(record: Any) -> Holding:
+    return record["run_id"], record["path"], record["attempt"], record["lease_owner"]

@@ -18,6 +18,10 @@ class StoreRejected(Exception):
     """The database refused to store something: a broken invariant, or a value that it cannot hold."""
 
 
+STORE_ERRORS = (StoreUnavailable, StoreConflict, StoreRejected)
+"""All that may come out of `translated`."""
+
+
 class NotApplied(Exception):
     """A guarded change found its row not as it was read under the lock: a broken invariant."""
 

@@ -1,6 +1,7 @@
 """What `explain` reads: a run's open rows, or those that decided its end. No locks; all of one snapshot."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from typing import TypeAlias
 from uuid import UUID
 
@@ -44,6 +45,7 @@ async def read_scene(pool: Pool, run_id: UUID, namespace: str, graph_of: GraphOf
             records = await connection.fetch(SQL["read_open_tasks"], bucket, [run_id], OPEN_TASKS)
             tasks = tuple(task_row(tuple(record)[1:]) for record in records)
             timers = await connection.fetch(SQL["get_run_timers"], bucket, run_id)
+            children = await _children(connection, bucket, run_id, graph, tasks)
             return Scene(
                 graph=graph,
                 now=found.now,
@@ -52,7 +54,8 @@ async def read_scene(pool: Pool, run_id: UUID, namespace: str, graph_of: GraphOf
                 tokens=await _tokens(connection, bucket, run_id, joins_behind(graph, [row.path for row in tasks])),
                 readers=await _readers(connection, namespace, tasks),
                 signals=await _signals(connection, bucket, run_id, graph, tasks),
-                children=await _children(connection, bucket, run_id, graph, tasks),
+                children=children,
+                undelivered=await _undelivered(connection, run_id, children),
                 timers={record["kind"]: record["due_at"] for record in timers},
             )
 
@@ -91,6 +94,18 @@ async def _children(
 ) -> Mapping[str, ChildRow]:
     paths = [row.path for row in tasks if row.state is TaskState.WAITING and graph.is_subflow(row.path)]
     return await find_children(connection, bucket, run_id, paths)
+
+
+async def _undelivered(
+    connection: Connection, run_id: UUID, children: Mapping[str, ChildRow]
+) -> Mapping[str, datetime]:
+    """By child, since when something for it has waited to be delivered."""
+    ids = {UUID(child.child): child.child for child in children.values() if child.is_open}
+    found: dict[str, datetime] = {}
+    if ids:
+        for record in await connection.fetch(SQL["find_undelivered"], bucket_of(run_id), [*ids]):
+            found[ids[record["run_id"]]] = record["since"]
+    return found
 
 
 async def _readers(connection: Connection, namespace: str, tasks: tuple[TaskRow, ...]) -> Mapping[str, Readers]:

@@ -11,8 +11,10 @@ import msgspec
 import orjson
 
 from headway.coordinator.core.events import FORMAT
+from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.paths import loop_of
 from headway.coordinator.core.rows import NOT_STEERED, ChildRow, LoopRow, RunRow, ScopeRow, TaskRow, TokenRow
+from headway.coordinator.ids import run_id_text, task_id
 from headway.coordinator.store.changes import Saving
 from headway.coordinator.store.errors import NotApplied
 from headway.coordinator.store.pool import Connection
@@ -53,6 +55,7 @@ async def save(connection: Connection, bucket: int, batch: Iterable[Saving], now
     for statement, rows in _sides(savings):
         await _put(connection, statement, bucket, rows)
     await _save_timers(connection, bucket, savings, rest)
+    await _tell_stopping(connection, savings)
     await _delete_effects(connection, bucket, savings)
     await _save_handovers(connection, bucket, savings, now)
     await _delete_dropped(connection, bucket, savings)
@@ -339,7 +342,20 @@ async def _save_timers(connection: Connection, bucket: int, savings: Sequence[Sa
                 gone.append((saving.held.run_id, *key))
     await delete_timers(connection, bucket, gone)
     await _put(connection, "put_timers", bucket, put)
-    if stopping := [run_id for run_id, _, kind, *_ in put if kind == "cancel_grace"]:  # and somebody holds a lease
+
+
+async def _tell_stopping(connection: Connection, savings: Sequence[Saving]) -> None:
+    """Runs that stop while somebody holds a lease in them, and tasks whose holders are to stop by themselves."""
+    stopping: list[str] = []
+    for saving in savings:
+        run_id, changes = saving.held.run_id, saving.changes
+        if changes.timers.get(("", "cancel_grace", 0)) is not None:
+            stopping.append(run_id_text(run_id))
+        elif changes.timers or changes.loops:  # no holder is told without one of them
+            rows = changes.tasks.items()
+            told = (path for path, row in rows if row.state is TaskState.RUNNING and row.cause is not None)
+            stopping += [task_id(run_id, path) for path in told]
+    if stopping:
         await connection.execute(SQL["tell_stopping"], stopping)
 
 

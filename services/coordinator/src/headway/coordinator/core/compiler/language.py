@@ -516,7 +516,7 @@ NODES: Mapping[NodeType, NodeKind] = {
     ),
     NodeType.FINISH: NodeKind(
         doc=(
-            "Ends the run: starts nothing more, tells running handlers to stop at their next Renew, and the run ends\n"
+            "Ends the run: starts nothing more, tells running handlers to stop, and the run ends\n"
             "when they have (or after the grace, 60 s). Nothing follows it. In the body of a map or\n"
             "repeat, too, it ends the whole run."
         ),

@@ -13,3 +13,16 @@ LEFT JOIN (
     SELECT queues, seen_at FROM workers WHERE namespace = $1 AND seen_at > now() - interval '1 hour'
 ) AS w ON x.queue = ANY (w.queues)
 GROUP BY x.queue;
+
+-- name: find_undelivered
+-- Since when hand-overs for some runs have waited in a bucket's outbox, among its oldest ones.
+SELECT o.run_id, min(o.created_at) AS since
+FROM (
+    SELECT run_id, created_at
+    FROM outbox
+    WHERE bucket = $1 AND kind = 'handover'
+    ORDER BY outbox_id
+    LIMIT 5000
+) AS o
+WHERE o.run_id = ANY ($2::uuid[])
+GROUP BY o.run_id;

@@ -17,8 +17,11 @@ WHERE workers.seen_at < EXCLUDED.seen_at;
 DELETE FROM workers WHERE namespace = $1 AND owner = $2 AND seen_at <= $3;
 
 -- name: tell_stopping
--- Runs that are being stopped while somebody holds a lease: coordinators tell the holders that attend.
-SELECT pg_notify('headway_stopping', x.run_id::text) FROM unnest($1::uuid[]) AS x (run_id);
+-- Runs, and tasks (run:path), that are being stopped while somebody holds a lease: coordinators tell the holders that
+-- attend. What is too long for a notification, Renew tells.
+SELECT pg_notify('headway_stopping', x.stopping)
+FROM unnest($1::text[]) AS x (stopping)
+WHERE octet_length(x.stopping) < 8000;
 
 -- name: get_holders
 -- Who holds leases in some runs, and is to stop: with the whole run, or by himself.
@@ -33,3 +36,15 @@ CROSS JOIN LATERAL (
 ) AS r
 WHERE t.bucket = $1 AND t.run_id = ANY ($2::uuid[]) AND t.state IS NOT DISTINCT FROM 'running'
   AND (r.stops OR t.cause IS NOT NULL);
+
+-- name: get_holders_of_tasks
+-- Who holds the leases of some tasks that are to stop by themselves.
+SELECT t.run_id, t.path, t.attempt, t.lease_owner
+FROM unnest($2::uuid[], $3::text[]) AS x (run_id, path)
+CROSS JOIN LATERAL (
+    SELECT run_id, path, attempt, lease_owner, state, cause
+    FROM tasks
+    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
+    LIMIT 1
+) AS t
+WHERE t.state IS NOT DISTINCT FROM 'running' AND t.cause IS NOT NULL;
