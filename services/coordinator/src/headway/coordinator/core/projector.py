@@ -173,7 +173,7 @@ class Projector:
         arrow = TASK.move(row.state, transition, ends_lease=True)
         self._enter(row, _TASK_STATES[arrow.target])
         if arrow.ends_lease:
-            row.lease_owner = row.lease_expires_at = row.grant_key = row.attempt_expires_at = None
+            row.lease_expires_at = row.grant_key = row.attempt_expires_at = None
             row.eager_grants = 0
 
     def _counts(self, path: str) -> RunRow | ScopeRow:

@@ -64,5 +64,5 @@ async def get_holders(pool: Pool, run_ids: Iterable[UUID]) -> Sequence[Holding]:
         async with pool.acquire() as connection:
             for bucket, wanted in by_bucket.items():
                 records = await connection.fetch(SQL["get_holders"], bucket, wanted)
-                found += [(r["run_id"], r["path"], r["attempt"], r["lease_owner"]) for r in records]
+                found += [(r["run_id"], r["path"], r["attempt"], r["owner"]) for r in records]
     return found

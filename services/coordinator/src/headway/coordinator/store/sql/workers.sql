@@ -22,7 +22,7 @@ SELECT pg_notify('headway_stopping', x.run_id::text) FROM unnest($1::uuid[]) AS 
 
 -- name: get_holders
 -- Who holds leases in some runs, and is to stop: with the whole run, or by himself.
-SELECT t.run_id, t.path, t.attempt, t.lease_owner
+SELECT t.run_id, t.path, t.attempt, t.owner
 FROM tasks AS t
 CROSS JOIN LATERAL (
     SELECT (cancelling OR expired OR finish_path IS NOT NULL)
