@@ -229,10 +229,10 @@ class Projector:
 
     def _dispatch_task(self, action: do.DispatchTask) -> None:
         row = self.draft.write_task(action.path)
-        if action.via is not None:
-            self._move(row, action.via)
+        if row.state is not TaskState.READY:
+            self._move(row, "retry_ready" if row.state is TaskState.RETRYING else "dependencies_satisfied")
             row.due_at = row.failure_class = row.error = None
-        if row.state is not TaskState.READY or row.attempt != action.attempt:
+        if row.attempt != action.attempt:
             raise IllegalTransition("task", row.state, "dispatch")
         row.ready_at = self.at
         if action.held:

@@ -116,11 +116,8 @@ class Decisions:
         batch = _Batch(self._bucket, self._plans, tickets, self._run_buckets())
         try:
             is_written = await batch.decide_straight(connection)
-        except (
-            IllegalTransition,
-            LookupError,
-            NotApplied,
-        ):  # rows of two instants do not fit together; or they are wrong
+        # Rows of two instants do not fit together, a row was changed meanwhile; or they are wrong.
+        except (IllegalTransition, LookupError, NotApplied):
             is_written = False
         return batch if is_written else None
 
