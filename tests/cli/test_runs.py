@@ -365,7 +365,7 @@ async def test_an_errors_place_is_not_named_twice(headway: CommandLine, coordina
     ("actions", "told"),
     [
         (
-            b'["ReapLease",{"path":"charge","outcome":"lost"}],["DispatchTask",{"path":"charge","attempt":3,"via":null}]',
+            b'["ReapLease",{"path":"charge","outcome":"lost"}],["DispatchTask",{"path":"charge","attempt":3}]',
             "lease lost; again as attempt 3",
         ),
         (

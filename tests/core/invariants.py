@@ -94,7 +94,8 @@ def check_run_row(row: RunRow) -> None:
 def check_task_row(row: TaskRow) -> None:
     """The CHECKs of the table `tasks`."""
     assert (row.state is TaskState.RUNNING) == (row.lease_expires_at is not None)
-    assert (row.lease_expires_at is None) == (row.lease_owner is None) == (row.grant_key is None)
+    assert (row.lease_expires_at is None) == (row.grant_key is None)
+    assert row.lease_expires_at is None or row.owner is not None
     assert (row.state in (TaskState.FAILED, TaskState.RETRYING)) == (row.failure_class is not None)
     assert (row.failure_class is None) == (row.error is None)
     assert (row.state is TaskState.FAILED) == (row.disposition is not None)
@@ -412,7 +413,7 @@ def check_replay(world: World) -> None:
 
 
 def _without_lease(row: TaskRow, live: TaskRow) -> TaskRow:
-    bare = replace(row, lease_owner=None, lease_expires_at=None, grant_key=None, attempt_expires_at=None, sweep_at=None)
+    bare = replace(row, lease_expires_at=None, grant_key=None, attempt_expires_at=None, sweep_at=None)
     if live.state is TaskState.RUNNING:  # leased, which no event has told yet
         bare = replace(bare, state=TaskState.READY, owner=None, leased_at=None, started_at=None)
     return bare

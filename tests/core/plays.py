@@ -98,7 +98,7 @@ class Player:
     def report_one(self, path: str) -> None:
         """The holder reports; it counts."""
         world = self.world
-        owner = world.task(path).lease_owner or ""
+        owner = world.task(path).owner or ""
         before = world.task(path).attempt
         answer = self._report(path, before, owner)
         assert answer is Answer.ACCEPTED
@@ -151,7 +151,7 @@ class Player:
             expires_at = row.lease_expires_at
             assert world.lease(row.path) is Answer.HELD
             assert world.lease(row.path, grant_key=row.grant_key, owner="somebody else") is Answer.HELD
-            assert world.lease(row.path, grant_key=row.grant_key, owner=row.lease_owner or "") is Answer.GRANTED
+            assert world.lease(row.path, grant_key=row.grant_key, owner=row.owner or "") is Answer.GRANTED
             assert world.task(row.path).lease_expires_at == expires_at
             if row.attempt > 1:
                 assert world.lease(row.path, attempt=row.attempt - 1) is Answer.STALE_ATTEMPT
@@ -159,9 +159,9 @@ class Player:
     def renew(self) -> None:
         if running := self.world.running():
             row = self.world.task(self.chance.of(running))
-            answer, cancel = self.world.renew(row.path, owner=row.lease_owner or "")
+            answer, cancel = self.world.renew(row.path, owner=row.owner or "")
             assert answer is Answer.RENEWED
-            if self._seldom() and row.lease_owner == "worker":
+            if self._seldom() and row.owner == "worker":
                 self.world.beat(row.path, progress=self.chance.of((True, False)))
             assert cancel == (self.world.run.is_stopping or row.cause is not None)
             assert self.world.renew(row.path, owner="nobody") == (Answer.LEASE_LOST, False)

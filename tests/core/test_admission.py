@@ -35,9 +35,7 @@ TASK = TaskRow(
     attempt=3,
 )  # fmt: skip
 READY = replace(TASK, state=TaskState.READY)
-HELD = replace(
-    TASK, state=TaskState.RUNNING, lease_owner="w1", grant_key="k1", lease_expires_at=EPOCH + timedelta(seconds=9)
-)
+HELD = replace(TASK, state=TaskState.RUNNING, owner="w1", grant_key="k1", lease_expires_at=EPOCH + timedelta(seconds=9))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +45,7 @@ HELD = replace(
         (FAILING, READY, 3, "k1", Answer.GRANTED),
         (OPEN, HELD, 3, "k1", Answer.GRANTED),
         (OPEN, HELD, 3, "k2", Answer.HELD),
-        (OPEN, replace(HELD, lease_owner="w2"), 3, "k1", Answer.HELD),
+        (OPEN, replace(HELD, owner="w2"), 3, "k1", Answer.HELD),
         (STOPPING, HELD, 3, "k1", Answer.GRANTED),
         (STOPPING, READY, 3, "k1", Answer.RUN_CLOSED),
         (FINAL, READY, 3, "k1", Answer.RUN_CLOSED),

@@ -155,9 +155,10 @@ _BY_ACTION: list[tuple[do.Action, dict[str, str]]] = [
     (do.ScheduleRetry(path="a", due_at=EPOCH), _arrows({"schedule_retry"})),
     (do.ReapLease(path="a", outcome="lost"), _arrows({"reap_lease"})),
     (do.AwaitTask(path="a", due_at=None), _arrows({"wait", "retry_waiting"})),
-    (do.DispatchTask(path="a", attempt=1, via="dependencies_satisfied"), _arrows({"dependencies_satisfied"})),
-    (do.DispatchTask(path="a", attempt=1, via="retry_ready"), _arrows({"retry_ready"})),
-    (do.DispatchTask(path="a", attempt=1, via=None), {"ready": "ready"}),
+    (
+        do.DispatchTask(path="a", attempt=1),
+        {"ready": "ready"} | _arrows({"dependencies_satisfied", "retry_ready"}),
+    ),
     (do.CancelTask(path="a", cause="cancel", reported=False), _arrows(set(machines.CANCEL_TRANSITION.values()))),
     (do.RedoTask(path="a", generation=1), dict.fromkeys(("succeeded", "failed", "cancelled"), "pending")),
     (

@@ -208,7 +208,7 @@ async def _freeze_with_next_tasks_in_hand(stack: Stack, worker: str) -> int:
     connection = await asyncpg.connect(stack.database_url)
     held = (
         "SELECT count(*) FROM tasks WHERE state = 'running' AND eager_grants > 0 AND lease_expires_at > now()"
-        " AND lease_owner LIKE $1"
+        " AND owner LIKE $1"
     )
     try:
         for _ in range(150):  # until the leases of the one killed before have run out, and longer

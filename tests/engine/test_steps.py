@@ -276,7 +276,7 @@ class Drive:
         ready = await self.database.fetch("SELECT run_id, path, attempt FROM tasks WHERE state = 'ready' ORDER BY 1, 2")
         await self.lease_some([task for task in ready if self.choices.of((True, True, False))])
         self.running = await self.database.fetch(
-            "SELECT run_id, path, attempt, lease_owner FROM tasks WHERE state = 'running' ORDER BY run_id, path"
+            "SELECT run_id, path, attempt, owner FROM tasks WHERE state = 'running' ORDER BY run_id, path"
         )
         if self.choices.whole(0, 19) == 0:
             await self.database.execute("UPDATE runs SET last_event_at = clock_timestamp() + interval '20 ms'")
@@ -370,7 +370,7 @@ class Drive:
         if not self.running:
             return None
         task = self.choices.of(self.running)
-        fields.setdefault("owner", task["lease_owner"])
+        fields.setdefault("owner", task["owner"])
         return cls(
             run_id=task["run_id"],
             path=task["path"],

@@ -115,6 +115,21 @@ async def test_a_renew_finds_the_row_locked_by_the_reaper_and_does_not_wait(worl
     assert await world.first.renew(first, "a") == "LEASE_LOST"
 
 
+async def test_a_report_that_waits_for_a_renew_of_the_same_lease_is_accepted(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = await leased(world)
+
+    async with running(world.first.renew(first, "a"), world, table="tasks") as renew:
+        report = asyncio.ensure_future(world.first.succeed(first, {"x": 1}, "a"))
+        await world.until_blocked(2)
+
+    assert await renew == "RENEWED"
+    assert await report == "ACCEPTED"
+    assert await world.first.state(first.run_id) == "SUCCEEDED"
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == []
+
+
 async def test_a_reaper_that_waits_for_a_renew_finds_the_lease_renewed(world: World) -> None:
     first = await leased(world)
     await world.let_lease_expire(first)

@@ -67,7 +67,7 @@ async def test_a_map_of_a_thousand_items_is_gone_through_and_shown_in_pages(worl
     assert json.loads(items[617].output) == {"of": "resize[617].step"}
     part = await world.first.get(run_id, "resize[617]")
     assert [task.path for task in part.tasks] == ["resize[617].step"]
-    assert await world.one("SELECT data FROM outputs WHERE path = 'after' AND role = 'input'") == b'{"n":1000}'
+    assert await world.one("SELECT data FROM outputs WHERE path = 'after' AND role = 'i'") == b'{"n":1000}'
 
 
 @pytest.mark.parametrize("length", [20, 400])
@@ -80,9 +80,9 @@ async def test_an_item_costs_as_many_rows_and_bytes_in_a_long_list_as_in_a_short
     items = "path LIKE 'resize[%'"
     rows = {"tasks": 1, "scopes": 1, "outputs": 2}  # of outputs: the item's input and its result
     for table, of_each in rows.items():
-        but = " AND role <> 'items'" if table == "outputs" else ""
+        but = " AND role <> 'l'" if table == "outputs" else ""
         assert await world.one(f"SELECT count(*) FROM {table} WHERE {items}{but}") == of_each * length, table
-    assert await world.one("SELECT count(*) FROM outputs WHERE role = 'items'") <= 1 + length // 100
+    assert await world.one("SELECT count(*) FROM outputs WHERE role = 'l'") <= 1 + length // 100
     steps = await world.database.fetch(f"SELECT octet_length(actions) AS size FROM run_events WHERE {items}")
     assert len(steps) == length
     assert max(step["size"] for step in steps[:-1]) < 1_100
@@ -94,9 +94,9 @@ async def test_another_map_goes_over_the_results(world: World) -> None:
 
     await work_all(world, run_id)
 
-    query = "SELECT data FROM outputs WHERE path = 'again[1].step' AND role = 'input'"
+    query = "SELECT data FROM outputs WHERE path = 'again[1].step' AND role = 'i'"
     assert json.loads(await world.one(query)) == {"of": "resize[1].step"}
-    assert await world.one("SELECT count(*) FROM outputs WHERE role = 'items'") == 1  # of the first map's list
+    assert await world.one("SELECT count(*) FROM outputs WHERE role = 'l'") == 1  # of the first map's list
 
 
 async def test_failures_are_listed_by_state_and_name_their_tasks(world: World) -> None:

@@ -102,7 +102,8 @@ async def test_a_refused_request_is_freed_by_reference_counting_alone(
     world: World, monkeypatch: pytest.MonkeyPatch, call: Call
 ) -> None:
     await world.first.deploy(ONE)
-    await world.first.start("one")
+    for bucket in range(world.first.engine.run_buckets):  # each has a lane that can be full
+        await world.first.start("one", request_id=f"5b0b2e0c-8f3c-4d0e-9f7e-{bucket:012}")
     if call is overloaded:
         monkeypatch.setattr(lanes, "NEW_BACKLOG", 0)
     await call(world)

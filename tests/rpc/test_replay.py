@@ -32,7 +32,8 @@ FLAKY = (
 )
 
 
-LEASE = ("state", "owner", "leased_at", "started_at", "sweep_at", "lease_owner", "lease_expires_at", "grant_key")
+ROLES = {b"i": "input", b"o": "output", b"l": "list", b"c": "chosen"}
+LEASE = ("state", "owner", "leased_at", "started_at", "sweep_at", "lease_expires_at", "grant_key")
 
 
 async def work(world: World, run_id: str, output: object = None, *, path: str | None = None) -> Dispatch:
@@ -314,7 +315,7 @@ async def stored(world: World, run_id: str) -> tuple[Graph, State, dict[tuple[st
     for row in await world.database.fetch("SELECT place, path, attempt FROM effects WHERE run_id = $1", uuid):
         held.state.effects[row["place"]] = EffectRow(row["place"], row["path"], row["attempt"])
     outputs = await world.database.fetch("SELECT path, attempt, role, data FROM outputs WHERE run_id = $1", uuid)
-    return graph, held.state, {(r["path"], r["attempt"], r["role"]): Document(r["data"]) for r in outputs}
+    return graph, held.state, {(r["path"], r["attempt"], ROLES[r["role"]]): Document(r["data"]) for r in outputs}
 
 
 async def replayed(world: World, run_id: str, graph: Graph, payloads: dict[tuple[str, int, str], Document]) -> State:
@@ -389,7 +390,7 @@ async def test_so_is_one_under_a_lease_by_a_report(world: World) -> None:
     row, leased = again.tasks["second"], live.tasks["second"]
     assert row is not None
     assert leased is not None
-    assert leased.lease_owner == "w1"
+    assert leased.owner == "w1"
     assert replace(row, **{name: getattr(leased, name) for name in LEASE}, eager_grants=1) == leased
 
 

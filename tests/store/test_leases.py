@@ -112,13 +112,13 @@ async def pool(database: asyncpg.Connection[asyncpg.Record], lasting_database_ur
     )
     await database.execute(
         "INSERT INTO outputs (bucket, run_id, path, attempt, role, data)"
-        " SELECT bucket, run_id, '', 0, 'input', '{\"n\": 1}' FROM runs"
+        " SELECT bucket, run_id, '', 0, 'i', '{\"n\": 1}' FROM runs"
     )
     await database.executemany(
         "INSERT INTO tasks (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler,"
         " lease_ms, input_path, input_attempt, input_role, failure_class, disposition, cause, created_at, finished_at,"
-        " lease_owner, lease_expires_at, grant_key, reported)"
-        " VALUES (0, $1, 'step', $2::text, 2, 1, 0, 0, 'default', 'q', 'h', 60000, '', 0, 'input',"
+        " owner, lease_expires_at, grant_key, reported)"
+        " VALUES (0, $1, 'step', $2::text, 2, 1, 0, 0, 'default', 'q', 'h', 60000, '', 0, 'i',"
         " CASE WHEN $2 IN ('failed', 'retrying') THEN 'timeout' END, CASE WHEN $2 = 'failed' THEN 'unhandled' END,"
         " CASE WHEN $2 = 'cancelled' THEN 'x' END, now(), CASE WHEN $3 THEN now() END,"
         " $4, CASE WHEN $2 = 'running' THEN now() + interval '10 seconds' END, $5, false)",
@@ -127,7 +127,7 @@ async def pool(database: asyncpg.Connection[asyncpg.Record], lasting_database_ur
                 case.run_id,
                 case.task_state.value,
                 case.task_state in ENDED,
-                case.row.lease_owner,
+                case.row.owner,
                 case.row.grant_key,
             )
             for case in CASES
@@ -150,7 +150,7 @@ def renew_ask(case: Case) -> lane.RenewAsk:
 
 async def leased_rows(database: asyncpg.Connection[asyncpg.Record]) -> dict[UUID, Any]:
     rows = await database.fetch(
-        "SELECT run_id, state, lease_owner, owner, grant_key, leased_at, started_at, sweep_at,"
+        "SELECT run_id, state, owner, grant_key, leased_at, started_at, sweep_at,"
         " lease_expires_at > now() + interval '50 seconds' AS is_long FROM tasks"
     )
     return {row["run_id"]: tuple(row)[1:] for row in rows}
@@ -170,10 +170,9 @@ async def test_the_statement_grants_what_admission_would_grant_and_nobody_holds(
     after = await leased_rows(database)
     assert {run_id for run_id, row in after.items() if row != before[run_id]} == {case.run_id for case in expected}
     for case in expected:
-        state, lease_owner, owner, grant_key, leased_at, started_at, sweep_at, is_long = after[case.run_id]
-        assert (state, lease_owner, owner, grant_key, sweep_at) == (
+        state, owner, grant_key, leased_at, started_at, sweep_at, is_long = after[case.run_id]
+        assert (state, owner, grant_key, sweep_at) == (
             "running",
-            case.owner,
             case.owner,
             case.grant_key,
             None,

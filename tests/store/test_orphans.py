@@ -7,7 +7,7 @@ import asyncpg
 from tests.orphans import orphans
 
 ROWS = """
-INSERT INTO outputs (bucket, run_id, path, attempt, role, data) VALUES (0, $1, 'a', 1, 'output', 'null');
+INSERT INTO outputs (bucket, run_id, path, attempt, role, data) VALUES (0, $1, 'a', 1, 'o', 'null');
 INSERT INTO tasks (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
                    created_at, reported)
 VALUES (0, $1, 'a', 'pending', 1, 1, 0, 0, 'default', '', '', 0, now(), false);

@@ -55,7 +55,6 @@ STEP = TaskRow(
     started_at=BEFORE,
     owner="w",
     leased_at=BEFORE,
-    lease_owner="w",
     lease_expires_at=NOW,
     grant_key="k",
 )
@@ -64,7 +63,6 @@ DONE = replace(
     state=TaskState.SUCCEEDED,
     output_attempt=2,
     finished_at=NOW,
-    lease_owner=None,
     lease_expires_at=None,
     grant_key=None,
     reported=True,
@@ -97,8 +95,7 @@ GATE = TaskRow(
 WRONG = {
     "a run's seq": "UPDATE runs SET seq = seq + 1 WHERE run_id = $1",
     "a run is gone": "DELETE FROM runs WHERE run_id = $1",
-    "a task's state": "UPDATE tasks SET state = 'ready', lease_owner = NULL, lease_expires_at = NULL, grant_key = NULL"
-    " WHERE run_id = $1",
+    "a task's state": "UPDATE tasks SET state = 'ready', lease_expires_at = NULL, grant_key = NULL WHERE run_id = $1",
     "a task's attempt": "UPDATE tasks SET attempt = attempt + 1 WHERE run_id = $1",
     "a task is gone": "DELETE FROM tasks WHERE run_id = $1",
 }

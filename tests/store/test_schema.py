@@ -47,7 +47,7 @@ TASK: dict[str, Any] = {
     "created_at": NOW,
     "reported": False,
 }
-LEASE = {"lease_owner": "w", "lease_expires_at": NOW, "grant_key": "g"}
+LEASE = {"owner": "w", "lease_expires_at": NOW, "grant_key": "g"}
 DEFINITION: dict[str, Any] = {
     "namespace": "default",
     "workflow": "w",
@@ -85,7 +85,7 @@ OUTPUT: dict[str, Any] = {
     "run_id": RUN_ID,
     "path": "",
     "attempt": 0,
-    "role": "input",
+    "role": b"i",
     "data": b"{}",
 }
 
@@ -101,7 +101,7 @@ async def insert(connection: asyncpg.Connection[asyncpg.Record], table: str, row
         ({"state": "running"}, "tasks_running_has_lease"),
         (LEASE, "tasks_running_has_lease"),
         ({"state": "running", "lease_expires_at": NOW}, "tasks_lease_whole"),
-        ({"state": "running", "lease_expires_at": NOW, "lease_owner": "w"}, "tasks_lease_whole"),
+        ({"state": "running", "lease_expires_at": NOW, "grant_key": "g"}, "tasks_lease_whole"),
         ({"state": "failed", "finished_at": NOW, "disposition": "handled"}, "tasks_failed_has_class"),
         ({"failure_class": "timeout"}, "tasks_failed_has_class"),
         ({"state": "retrying"}, "tasks_failed_has_class"),
@@ -166,7 +166,7 @@ async def test_a_run_that_contradicts_itself_is_refused(
         ("outbox", OUTBOX | {"queue": ""}, "outbox_dispatch_is_addressed"),
         ("outbox", OUTBOX | {"handler": ""}, "outbox_dispatch_is_addressed"),
         ("timers", TIMER | {"kind": "tea"}, "timers_kind"),
-        ("outputs", OUTPUT | {"role": "through"}, "outputs_role"),
+        ("outputs", OUTPUT | {"role": b"x"}, "outputs_role"),
     ],
 )
 async def test_a_row_that_nobody_could_mean_is_refused(

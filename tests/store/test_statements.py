@@ -85,7 +85,6 @@ TASK = TaskRow(
     due_at=NOW + timedelta(seconds=3),
     owner="owner",
     leased_at=NOW + timedelta(seconds=4),
-    lease_owner="lease owner",
     lease_expires_at=NOW + timedelta(seconds=5),
     grant_key="grant",
     attempt_expires_at=NOW + timedelta(seconds=6),
@@ -99,7 +98,6 @@ FAILED = replace(
     failure_class=FailureClass.VERDICT_FAIL,
     disposition="unhandled",
     finished_at=NOW,
-    lease_owner=None,
     lease_expires_at=None,
     grant_key=None,
 )

@@ -83,7 +83,7 @@ WITH old AS (
     FOR UPDATE OF tasks
 )
 UPDATE tasks
-SET state = 'ready', attempt = tasks.attempt + 1, lease_owner = NULL, lease_expires_at = NULL, grant_key = NULL
+SET state = 'ready', attempt = tasks.attempt + 1, lease_expires_at = NULL, grant_key = NULL
 FROM old
 WHERE tasks.run_id = old.run_id AND tasks.path = old.path
 RETURNING old.run_id, old.path, 'lease' AS kind, old.attempt,
@@ -219,7 +219,7 @@ class World:
             "state": "running",
             "attempt": 3,
             "generation": 1,
-            "lease_owner": "w1",
+            "owner": "w1",
             "lease_expires_at": expires_at,
             "grant_key": "g",
         }

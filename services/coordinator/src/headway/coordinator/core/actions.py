@@ -94,14 +94,13 @@ class SetInput(Order, frozen=True, gc=False, tag=9):
 
 
 class DispatchTask(Order, frozen=True, gc=False, tag=10):
-    """Make the task ready by the transition `via` (None: it is ready already) and write its outbox row.
+    """pending or retrying -> ready, unless it is ready already; and write its outbox row.
 
     `held`: the run is paused: the row is written when it is resumed.
     """
 
     path: str
     attempt: int
-    via: str | None
     held: bool = False
 
 

@@ -45,7 +45,7 @@ class LeasedTask(Protocol):
     @property
     def attempt(self) -> int: ...
     @property
-    def lease_owner(self) -> str | None: ...
+    def owner(self) -> str | None: ...
     @property
     def grant_key(self) -> str | None: ...
 
@@ -65,7 +65,7 @@ def lease_answer(gate: RunGate, task: LeasedTask, *, attempt: int, owner: str, g
     if task.attempt != attempt:
         return Answer.STALE_ATTEMPT
     if task.state is TaskState.RUNNING:
-        same = task.grant_key == grant_key and task.lease_owner == owner
+        same = task.grant_key == grant_key and task.owner == owner
         return Answer.GRANTED if same else Answer.HELD
     if task.state is not TaskState.READY:
         return Answer.STALE_ATTEMPT
@@ -78,7 +78,7 @@ def renew_answer(gate: RunGate, task: LeasedTask, *, attempt: int, owner: str) -
     """Judge a renewal. The holder keeps its right until the reaper's decision commits, however late it is."""
     if gate.is_final:
         return Answer.RUN_CLOSED
-    holds = task.state is TaskState.RUNNING and task.attempt == attempt and task.lease_owner == owner
+    holds = task.state is TaskState.RUNNING and task.attempt == attempt and task.owner == owner
     return Answer.RENEWED if holds else Answer.LEASE_LOST
 
 
@@ -99,7 +99,7 @@ def report_answer(run: RunRow, task: TaskRow, left: AttemptRow | None, *, attemp
         return Answer.RUN_CLOSED
     if attempt != task.attempt:
         return Answer.STALE_ATTEMPT
-    if task.state is not TaskState.RUNNING or task.lease_owner != owner:
+    if task.state is not TaskState.RUNNING or task.owner != owner:
         return Answer.LEASE_LOST
     return Answer.ACCEPTED
 

@@ -212,7 +212,7 @@ def _ready(scene: Scene, row: TaskRow) -> Reason:
 def _running(scene: Scene, row: TaskRow) -> Reason:
     kind, until = ReasonKind.LEASED, row.lease_expires_at
     since = row.leased_at or scene.now
-    holder = f"Worker {row.lease_owner} has run attempt {row.attempt} for {_span(scene.now - since)}"
+    holder = f"Worker {row.owner} has run attempt {row.attempt} for {_span(scene.now - since)}"
     grace = scene.timers.get("cancel_grace")
     if scene.run.is_stopping and grace is not None:
         kind, until = ReasonKind.STOPPING, grace
@@ -234,7 +234,7 @@ def _running(scene: Scene, row: TaskRow) -> Reason:
         until=until,
         queue=row.queue,
         handler=row.handler,
-        owner=row.lease_owner or "",
+        owner=row.owner or "",
         attempt=row.attempt,
     )
 

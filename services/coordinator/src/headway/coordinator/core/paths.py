@@ -61,7 +61,7 @@ def order_of(path: str) -> list[tuple[str, int]]:
 
 def chunk_key(loop: str, attempt: int, index: int) -> PayloadKey:
     """Where an item of a map's list is stored: at the first index of its chunk."""
-    return scope_at(loop, index - index % CHUNK), attempt, "items"
+    return scope_at(loop, index - index % CHUNK), attempt, "list"
 
 
 def chosen_key(loop: str, attempt: int) -> PayloadKey:

@@ -173,7 +173,7 @@ class Projector:
         arrow = TASK.move(row.state, transition, ends_lease=True)
         self._enter(row, _TASK_STATES[arrow.target])
         if arrow.ends_lease:
-            row.lease_owner = row.lease_expires_at = row.grant_key = row.attempt_expires_at = None
+            row.lease_expires_at = row.grant_key = row.attempt_expires_at = None
             row.eager_grants = 0
 
     def _counts(self, path: str) -> RunRow | ScopeRow:
@@ -229,10 +229,10 @@ class Projector:
 
     def _dispatch_task(self, action: do.DispatchTask) -> None:
         row = self.draft.write_task(action.path)
-        if action.via is not None:
-            self._move(row, action.via)
+        if row.state is not TaskState.READY:
+            self._move(row, "retry_ready" if row.state is TaskState.RETRYING else "dependencies_satisfied")
             row.due_at = row.failure_class = row.error = None
-        if row.state is not TaskState.READY or row.attempt != action.attempt:
+        if row.attempt != action.attempt:
             raise IllegalTransition("task", row.state, "dispatch")
         row.ready_at = self.at
         if action.held:

@@ -13,7 +13,7 @@ from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import FINAL_RUN_STATES, OPEN_TASK_STATES, RunState, TaskState
 from headway.coordinator.core.plan import FailureClass, Json
 
-PayloadKey: TypeAlias = tuple[str, int, str]  # (path, attempt, "input" | "output" | "items")
+PayloadKey: TypeAlias = tuple[str, int, str]  # (path, attempt, "input" | "output" | "list" | "chosen")
 
 COMPENSATING, UNCOMPENSATED, CONCLUDED = "compensating", "uncompensated", "concluded"
 OPEN, REFUSED, UNSTARTED, STARTED, LEFT = "open", "refused", "unstarted", "started", "left"  # states of children
@@ -166,9 +166,8 @@ class TaskRow(Struct):
     started_at: datetime | None = None
     finished_at: datetime | None = None
     due_at: datetime | None = None
-    owner: str | None = None
+    owner: str | None = None  # who holds this attempt, or held it
     leased_at: datetime | None = None
-    lease_owner: str | None = None
     lease_expires_at: datetime | None = None
     grant_key: str | None = None
     eager_grants: int = 0  # how many leases in a row, this one included, came with a report's answer

@@ -31,13 +31,23 @@ from headway.coordinator.engine import telemetry
 from headway.coordinator.engine.eager import Continued, Dispatched, Eager
 from headway.coordinator.engine.lanes import Committed, Ticket
 from headway.coordinator.engine.plans import Plans, VersionKey
-from headway.coordinator.engine.submissions import Fire, Moved, Report, ReportSucceeded, Start, Submission, TimerKey
+from headway.coordinator.engine.submissions import (
+    OUTDATED,
+    Fire,
+    Moved,
+    Report,
+    ReportSucceeded,
+    Start,
+    Submission,
+    TimerKey,
+)
 from headway.coordinator.store.beats import get_checkpoints, put_checkpoints
 from headway.coordinator.store.changes import EventRecord, Saving
-from headway.coordinator.store.errors import translated
+from headway.coordinator.store.errors import NotApplied, translated
 from headway.coordinator.store.loading import Found, Held, load, lock_steps, read_steps
 from headway.coordinator.store.pool import Connection, Seat, Seats
 from headway.coordinator.store.saving import StaleReport, save, save_stale_reports, save_straight
+from headway.coordinator.store.starting import WorkflowKey, find_deployed
 from headway.coordinator.store.timers import delete_timers, due_timers, find_requests, move_timers
 
 WORTH_IT = 0.4  # of luck: below it, trying to go straight costs more than it saves
@@ -106,7 +116,8 @@ class Decisions:
         batch = _Batch(self._bucket, self._plans, tickets, self._run_buckets())
         try:
             is_written = await batch.decide_straight(connection)
-        except (IllegalTransition, LookupError):  # rows of two instants do not fit together; or they are wrong
+        # Rows of two instants do not fit together, a row was changed meanwhile; or they are wrong.
+        except (IllegalTransition, LookupError, NotApplied):
             is_written = False
         return batch if is_written else None
 
@@ -134,10 +145,14 @@ class _Batch:
         self._spans: list[telemetry.OpenSpan] = []
         self._dispatched: list[Dispatched] = []
         self._eager = Eager()
+        self._deployed: dict[WorkflowKey, int] | None = (
+            None  # of remembered versions; None: the statement that saves looks
+        )
 
     async def decide(self, connection: Connection) -> bool:
         """All of the transaction but its beginning and end; True: decide_straight would have done."""
         found = await lock_steps(connection, self._bucket, self._paths(), wait=self._waits)
+        await self._find_deployed(connection)
         await self._reduce(connection, found)
         await delete_timers(connection, self._bucket, self._meaningless)  # first: a later event may set one anew
         await move_timers(connection, self._bucket, self._moved)
@@ -270,6 +285,13 @@ class _Batch:
         held = {run_id: self._savings[run_id].held for run_id in wanted}
         await load(connection, self._bucket, held, wanted)
 
+    async def _find_deployed(self, connection: Connection) -> None:
+        starts = [
+            ticket.item for tickets in self._by_run.values() for ticket in tickets if isinstance(ticket.item, Start)
+        ]
+        workflows = {(start.in_namespace, start.workflow) for start in starts if start.is_remembered}
+        self._deployed = await find_deployed(connection, workflows) if workflows else {}
+
     # --- decide
 
     async def _decide_all(self, connection: Connection, now: datetime) -> None:
@@ -319,6 +341,8 @@ class _Batch:
         at = now if state.run is None else max(now, state.run.last_event_at)
         event = item.event(at, clock.chance())
         judged = item.judge(Draft(state), event, self._due)
+        if judged is None and isinstance(item, Start) and self._is_outdated(saving, item):
+            return OUTDATED
         if judged is not None:
             self._note(item, judged)
             if judged is Answer.DUPLICATE and isinstance(item, ReportSucceeded) and item.wish is not None:
@@ -337,6 +361,13 @@ class _Batch:
             saving.requests.append((item.request_id, orjson.dumps(answer)))
             self._answered[item.run_id, item.request_id] = answer
         return answer
+
+    def _is_outdated(self, saving: Saving, start: Start) -> bool:
+        """Another version is known to be deployed than the start remembers; unless it is known, the save finds out."""
+        if self._deployed is None or not start.is_remembered:
+            saving.needs_deployed |= start.is_remembered
+            return False
+        return self._deployed.get((start.in_namespace, start.workflow)) != start.version
 
     def _note(self, item: Submission, judged: object) -> None:
         """What is worth keeping of something that changed nothing."""

@@ -2,7 +2,8 @@
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -20,10 +21,11 @@ from headway.coordinator.engine.plans import PlanMissing, VersionKey
 from headway.coordinator.engine.versions import Effect, make_deployed, not_found, standing
 from headway.coordinator.store.errors import translated
 from headway.coordinator.store.pool import Connection
-from headway.coordinator.store.starting import find_deployed, find_versions
+from headway.coordinator.store.starting import WorkflowKey, find_deployed, find_versions
 from headway.coordinator.store.statements import SQL
 from headway.coordinator.zones import zone_names
 
+REMEMBERED = 1_024  # workflows whose deployed version is remembered
 STRIDE = 0.005  # seconds from one look-up to the next, at the least: a decision takes longer
 Chosen: TypeAlias = tuple[int, Graph] | WorkflowNotFound
 """The version that a run takes, and its graph; or why there is none."""
@@ -59,6 +61,7 @@ class Definitions:
         self._seat = engine.seat()
         self._lookups: Lane[VersionKey] = Lane("look-ups", self._look_up, group=lambda key: key, stride=STRIDE)
         engine.serve(self._lookups)
+        self._deployed: OrderedDict[WorkflowKey, int] = OrderedDict()  # as looked up last; may not be true any more
 
     async def check(self, source: str) -> CompileResult:
         """Compile, off the event loop: a large file takes a while."""
@@ -103,6 +106,12 @@ class Definitions:
         warnings = tuple(sorted((*result.faults, *missing), key=lambda fault: (fault.line, fault.column)))
         return Deployed(workflow=workflow, version=version, changed=changed, warnings=warnings, effect=effect)
 
+    def remembered(self, namespace: str, workflow: str) -> tuple[int, Graph] | None:
+        """The version that was deployed when it was looked up last; whoever takes it must see whether it is still."""
+        version = self._deployed.get((namespace, workflow))
+        graph = None if version is None else self._plans.known((namespace, workflow, version))
+        return None if version is None or graph is None else (version, graph)
+
     async def to_run(self, wanted: Sequence[VersionKey]) -> Sequence[Chosen]:
         """The versions that new runs take; 0: the one that is deployed when this is called, or a later one.
 
@@ -144,10 +153,18 @@ class Definitions:
             async with self._seat as connection:
                 deployed = await find_deployed(connection, workflows) if workflows else {}
                 stored = await find_versions(connection, named) if named else set[VersionKey]()
+                self._remember(deployed)
                 for key in keys:
                     version = deployed.get(key[:2], 0) if not key[2] else key[2] if key in stored else 0
                     chosen[key] = await self._choose(connection, key, version)
         return Committed([(ticket, chosen[ticket.item]) for ticket in tickets])
+
+    def _remember(self, deployed: Mapping[WorkflowKey, int]) -> None:
+        for key, version in deployed.items():
+            self._deployed[key] = version
+            self._deployed.move_to_end(key)
+        while len(self._deployed) > REMEMBERED:
+            self._deployed.popitem(last=False)
 
     async def _choose(self, connection: Connection, key: VersionKey, version: int) -> Chosen:
         if not version:

@@ -176,7 +176,7 @@ def _lease(candidate: _Candidate, run: RunRow, row: TaskRow, raw: bytes, now: da
     row.attempt_expires_at = None if timeout_ms is None else now + timeout_ms * _MILLISECOND
     row.lease_expires_at = earliest(now + min(LEASE, row.lease_ms * _MILLISECOND), row.attempt_expires_at) or now
     row.state = TaskState.RUNNING
-    row.owner = row.lease_owner = candidate.owner
+    row.owner = candidate.owner
     row.leased_at = now
     row.started_at = row.started_at or now
     row.grant_key = candidate.wish.grant_key
@@ -190,7 +190,7 @@ def _granted_before(draft: Draft, run_id: UUID, owner: str, wish: Wish, now: dat
         return None
     draft.require("open")
     for row in draft.known_tasks().values():
-        if row.state is TaskState.RUNNING and row.grant_key == wish.grant_key and row.lease_owner == owner:
+        if row.state is TaskState.RUNNING and row.grant_key == wish.grant_key and row.owner == owner:
             raw = b"null" if row.input is None else draft.payload(row.input).raw
             return _continued(Answer.DUPLICATE, run_id, draft.run, row, raw, draft.run.trace, now)
     return None

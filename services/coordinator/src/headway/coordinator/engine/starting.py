@@ -17,6 +17,7 @@ import orjson
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.labels import labels_of
+from headway.coordinator.core.plan import Plan
 from headway.coordinator.core.refusals import (
     InvalidInput,
     InvalidLabel,
@@ -31,7 +32,7 @@ from headway.coordinator.core.schemas import in_one_line, misfits
 from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.lanes import Committed, Lane, Ticket
-from headway.coordinator.engine.submissions import Start
+from headway.coordinator.engine.submissions import OUTDATED, Start
 from headway.coordinator.engine.telemetry import begin
 from headway.coordinator.ids import bucket_of, is_seeded_by, key_bucket
 from headway.coordinator.store.errors import StoreUnavailable, translated
@@ -89,7 +90,12 @@ class _KeyAsk:
 
 @dataclass(slots=True, eq=False)
 class _Beginning:
-    """A start on its way. `fault`: what speaks against it, unless it was made before."""
+    """A start on its way.
+
+    Attributes:
+        fault: what speaks against it, unless it was made before.
+        is_remembered: its version was the deployed one when it was last looked up; the write has to see whether it is.
+    """
 
     ask: StartAsk
     run_id: UUID
@@ -98,6 +104,7 @@ class _Beginning:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     fault: Refusal | None = None
     answer: Answer | None = None
+    is_remembered: bool = False
 
 
 class Starts:
@@ -125,12 +132,14 @@ class Starts:
         ahead = max((lane.wait for lane in self._key_lanes), default=0.0) if keyed else 0.0
         # Whoever has claimed a key is not refused any more: the key would stand for no run.
         with self._engine.admit([(each.run_id, len(each.ask.input.raw)) for each in every], ahead=ahead) as room:
-            await self._choose_versions(every)
+            await self._choose_versions([each for each in every if not await self._recall_version(each)])
             if keyed:
                 await self._ask_keys(keyed)
             room.close()
-            if sound := [each for each in every if each.fault is None and each.answer is None]:
-                await self._submit(sound)
+            outdated = await self._submit([each for each in every if each.fault is None and each.answer is None])
+            if outdated:
+                await self._choose_versions(outdated)
+                await self._submit([each for each in outdated if each.fault is None])
         if unanswered := [each for each in every if each.answer is None]:
             await self._look_again(unanswered)
         return [each.answer or LookupError("a start without an answer") for each in every]
@@ -141,21 +150,25 @@ class Starts:
             if isinstance(chosen, WorkflowNotFound):
                 each.fault = chosen
                 continue
-            each.version, each.graph = chosen
-            if each.ask.is_cancelled:  # nothing of it is run
-                continue
-            if len(every) > 1 and (each.graph.plan.input_schema is not None or each.graph.plan.labels):
-                await asyncio.sleep(0)  # each may take long: others' calls go on between them
-            schema = each.graph.plan.input_schema
-            if schema is not None and (faults := misfits(schema, each.ask.input.value)):
-                path, problem = faults[0]
-                each.fault = InvalidInput(path=path, problem=problem, problems=in_one_line(faults))
-                continue
-            if each.ask.labels or each.graph.plan.labels:
-                try:
-                    each.labels = labels_of(each.graph.plan.labels, each.ask.labels, each.ask.input)
-                except InvalidLabel as fault:
-                    each.fault = bare(fault)
+            each.is_remembered, (each.version, each.graph) = False, chosen
+            await _judge(each, each.graph.plan, is_alone=len(every) == 1)
+
+    async def _recall_version(self, each: _Beginning) -> bool:
+        """Take the deployed version from memory; False: it is to be looked up.
+
+        So is one that speaks against the start: another may be deployed now. So is that of a start with a key, which is
+        not refused any more once it has the key.
+        """
+        ask = each.ask
+        known = (
+            None if ask.version or ask.key is not None else self._definitions.remembered(ask.namespace, ask.workflow)
+        )
+        if known is None:
+            return False
+        each.is_remembered, (each.version, each.graph) = True, known
+        await _judge(each, each.graph.plan, is_alone=False)
+        is_sound, each.fault = each.fault is None, None
+        return is_sound
 
     async def _ask_keys(self, keyed: Sequence[_Beginning]) -> None:
         """The keys of sound starts claim a run id, unless they have one; those of others may have one."""
@@ -190,7 +203,11 @@ class Starts:
                     held |= await find_keys(connection, bucket, [key for key in asked if key not in held])
         return Committed([(ticket, held.get(ticket.item.key)) for ticket in tickets])
 
-    async def _submit(self, sound: Sequence[_Beginning]) -> None:
+    async def _submit(self, sound: Sequence[_Beginning]) -> list[_Beginning]:
+        """Start what can be started; return those whose remembered version is not the deployed one any more."""
+        if not sound:
+            return []
+        outdated: list[_Beginning] = []
         spans = [
             begin(f"run {each.ask.workflow}", each.ask.trace, **{"headway.run_id": each.run_id.hex}) for each in sound
         ]
@@ -203,9 +220,12 @@ class Starts:
         for each, existed in zip(sound, answers, strict=True):
             if isinstance(existed, Exception):
                 each.answer = existed
+            elif existed == OUTDATED:
+                outdated.append(each)
             elif not existed:
                 is_anothers = each.ask.adopts and not is_seeded_by(each.run_id, each.ask.request_id)
                 each.answer = Started(each.run_id, is_anothers, each.version)
+        return outdated
 
     async def _look_again(self, every: Sequence[_Beginning]) -> None:
         """Where the run is there already, answer as the first time; where it is not, the fault stands."""
@@ -218,6 +238,24 @@ class Starts:
                     found = await find_started(connection, bucket, [each.run_id for each in part])
                     for each in part:
                         each.answer = _again(each, found.get(each.run_id))
+
+
+async def _judge(each: _Beginning, plan: Plan, *, is_alone: bool) -> None:
+    """What the version that was chosen has against the start, if anything; the run's labels, if nothing."""
+    if each.ask.is_cancelled:  # nothing of it is run
+        return
+    if not is_alone and (plan.input_schema is not None or plan.labels):
+        await asyncio.sleep(0)  # each may take long: others' calls go on between them
+    schema = plan.input_schema
+    if schema is not None and (faults := misfits(schema, each.ask.input.value)):
+        path, problem = faults[0]
+        each.fault = InvalidInput(path=path, problem=problem, problems=in_one_line(faults))
+        return
+    if each.ask.labels or plan.labels:
+        try:
+            each.labels = labels_of(plan.labels, each.ask.labels, each.ask.input)
+        except InvalidLabel as fault:
+            each.fault = bare(fault)
 
 
 def _whole(answers: list[Any]) -> list[Any]:
@@ -268,6 +306,7 @@ def _start(each: _Beginning, traceparent: str) -> Start:
         parent=each.ask.parent,
         deadline_at=each.ask.deadline_at,
         is_cancelled=each.ask.is_cancelled,
+        is_remembered=each.is_remembered,
     )
 
 

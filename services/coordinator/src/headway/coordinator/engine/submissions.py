@@ -42,6 +42,8 @@ from headway.coordinator.engine.eager import Wish
 from headway.coordinator.ids import task_id
 
 TimerKey: TypeAlias = tuple[UUID, str, str, int]
+OUTDATED = "outdated"
+"""What a start is answered whose remembered version is not the deployed one: nothing was written."""
 
 
 class Submission(Struct, frozen=True, kw_only=True):
@@ -98,7 +100,11 @@ class Submission(Struct, frozen=True, kw_only=True):
 
 
 class Start(Submission, frozen=True, kw_only=True):
-    """Start a run. Answers True when it existed."""
+    """Start a run. Answers True when it existed, or OUTDATED.
+
+    Attributes:
+        is_remembered: the version was remembered as the deployed one: nothing is written unless it is that still.
+    """
 
     goes_straight = True
 
@@ -113,6 +119,7 @@ class Start(Submission, frozen=True, kw_only=True):
     parent: Parent | None = None
     deadline_at: datetime | None = None
     is_cancelled: bool = False
+    is_remembered: bool = False
 
     @property
     def size(self) -> int:

@@ -75,4 +75,4 @@ async def get_holders(pool: Pool, stopping: Iterable[tuple[UUID, str]]) -> Seque
 
 
 def _holding(record: Any) -> Holding:
-    return record["run_id"], record["path"], record["attempt"], record["lease_owner"]
+    return record["run_id"], record["path"], record["attempt"], record["owner"]

@@ -28,6 +28,7 @@ class Saving(Struct, eq=False):
         dispatches: (outbox_id, path, attempt, trace), in order.
         requests: (request_id, answer).
         handovers: (outbox_id, run that it is for, body, trace).
+        needs_deployed: of a run that starts: its version must be the deployed one when it is written.
     """
 
     held: Held
@@ -36,6 +37,7 @@ class Saving(Struct, eq=False):
     dispatches: list[tuple[UUID, str, int, str]] = field(default_factory=list)
     requests: list[tuple[UUID, bytes]] = field(default_factory=list)
     handovers: list[tuple[UUID, UUID, bytes, str]] = field(default_factory=list)
+    needs_deployed: bool = False
 
     def add(self, later: Changes) -> None:
         """Lay a later decision's changes over the earlier ones."""

@@ -43,7 +43,7 @@ class LeasedRow(Struct, frozen=True):
 
     state: TaskState
     attempt: int
-    lease_owner: str | None
+    owner: str | None
     grant_key: str | None
 
 
@@ -131,7 +131,7 @@ def leased_row(record: Record) -> LeasedRow | None:
     """What a look tells of a task; None: its row is locked elsewhere."""
     if record["state"] is None:
         return None
-    return LeasedRow(TaskState(record["state"]), record["attempt"], record["lease_owner"], record["grant_key"])
+    return LeasedRow(TaskState(record["state"]), record["attempt"], record["owner"], record["grant_key"])
 
 
 def _by_place(records: Sequence[Record]) -> Found:

@@ -61,6 +61,7 @@ _IS_THERE, _RUN, _TASK = 1, 3, 29  # where these columns of lock_steps stand, an
 _RUN_COLUMNS, _TASK_COLUMNS = slice(_RUN, _TASK), slice(_TASK, None)
 _RUN_STATES = {str(state): state for state in RunState}
 _TASK_STATES = {str(state): state for state in TaskState}
+_ROLES = {role[:1].encode(): role for role in ("input", "output", "list", "chosen")}  # stored as their first letter
 
 
 def run_row(columns: tuple[Any, ...]) -> RunRow:
@@ -99,15 +100,15 @@ def task_row(columns: tuple[Any, ...]) -> TaskRow:
     (
         path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms, timeout_ms,
         input_path, input_attempt, input_role, output_attempt, failure_class, error, disposition, handled_by, cause,
-        created_at, ready_at, started_at, finished_at, due_at, owner, leased_at, lease_owner, lease_expires_at,
+        created_at, ready_at, started_at, finished_at, due_at, owner, leased_at, lease_expires_at,
         grant_key, eager_grants, attempt_expires_at, sweep_at, reported,
     ) = columns  # fmt: skip
     return TaskRow(
         path, namespace, queue, handler, lease_ms, timeout_ms, created_at, _TASK_STATES[state], attempt, generation,
-        tries, losses, None if input_path is None else (input_path, input_attempt, input_role), output_attempt,
+        tries, losses, None if input_path is None else (input_path, input_attempt, _ROLES[input_role]), output_attempt,
         None if failure_class is None else FailureClass(failure_class),
         None if error is None else orjson.loads(error),
-        disposition, handled_by, cause, ready_at, started_at, finished_at, due_at, owner, leased_at, lease_owner,
+        disposition, handled_by, cause, ready_at, started_at, finished_at, due_at, owner, leased_at,
         lease_expires_at, grant_key, eager_grants, attempt_expires_at, sweep_at, reported,
     )  # fmt: skip
 

@@ -210,7 +210,7 @@ def _task_state(row: TaskRow) -> tuple[Any, ...]:
     return (
         row.state, row.attempt, row.generation, row.tries, row.losses, input_path, input_attempt, input_role,
         row.output_attempt, row.failure_class, _json(row.error), row.disposition, row.handled_by, row.cause,
-        row.ready_at, row.started_at, row.finished_at, row.due_at, row.owner, row.leased_at, row.lease_owner,
+        row.ready_at, row.started_at, row.finished_at, row.due_at, row.owner, row.leased_at,
         row.lease_expires_at, row.grant_key, row.eager_grants, row.attempt_expires_at, row.sweep_at, row.reported,
     )  # fmt: skip
 

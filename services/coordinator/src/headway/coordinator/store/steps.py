@@ -48,8 +48,8 @@ _TASK_KEPT = attrgetter(
     "attempt", "generation", "tries", "losses", "input", "failure_class", "error", "disposition", "handled_by", "cause",
     "ready_at", "started_at", "owner", "leased_at", "sweep_at",
 )  # fmt: skip
-_LEASE = attrgetter("due_at", "lease_owner", "lease_expires_at", "grant_key", "eager_grants", "attempt_expires_at")
-_NO_LEASE = (None, None, None, None, 0, None)
+_LEASE = attrgetter("due_at", "lease_expires_at", "grant_key", "eager_grants", "attempt_expires_at")
+_NO_LEASE = (None, None, None, 0, None)
 _NEW_TASK = attrgetter(
     "attempt", "generation", "tries", "losses", "failure_class", "error", "disposition", "handled_by", "cause",
 )  # fmt: skip
@@ -96,19 +96,24 @@ class Steps:
         return True
 
     async def save(self, connection: Connection, bucket: int) -> bool:
-        """Write what was gathered, or nothing: False when a run is locked elsewhere or is not where it was read.
+        """Write what was gathered, or nothing.
+
+        False: a run is locked elsewhere or is not where it was read, or one is to start on a version that must be the
+        deployed one and is not.
 
         Raises:
             NotApplied: a task was not where its run says.
         """
         if not self._events:
             return True
+        *versions, needs_deployed = _columns(list(self._versions), 4)
         try:
             whole: bool = await connection.fetchval(
                 SQL["save_steps"], bucket, self._now,
-                *_columns(list(self._versions), 3), *_columns(list(self._specs), 6),
+                *versions, *_columns(list(self._specs), 6),
                 *_columns(self._started, 7), *_columns(self._moved, 9), *_columns(self._done, 4),
                 *_columns(self._fresh, 12), *_columns(self._settled, 4), FORMAT, *_columns(self._events, 7), self._over,
+                needs_deployed,
             )  # fmt: skip
         except asyncpg.DivisionByZeroError as error:
             raise NotApplied("save_steps: a task that was reported is not running") from error
@@ -121,7 +126,7 @@ class Steps:
         if was is None:
             if _NEW_RUN(run) != _AS_NEW or run.created_at != now or len(saving.events) != 1:
                 return None
-            version = _place(self._versions, (run.namespace, run.workflow, run.version))
+            version = _place(self._versions, (run.namespace, run.workflow, run.version, saving.needs_deployed))
             return (
                 run_id, version, run.key, run.trace, run.open_tasks, run.succeeded_tasks, payloads.claim(RUN_INPUT),
             )  # fmt: skip
@@ -190,13 +195,13 @@ class Steps:
             outbox_id, trace = dispatched
         elif row.state is TaskState.RUNNING and row.lease_expires_at is not None:
             lease_ms = (row.lease_expires_at - now) // MILLISECOND
-            if not (row.leased_at == row.started_at == now) or row.owner != row.lease_owner or row.sweep_at is not None:
+            if not (row.leased_at == row.started_at == now) or row.sweep_at is not None:
                 return None
         else:
             return None
         spec = _place(
             self._specs,
-            (row.namespace, row.queue, row.handler, row.lease_ms, row.attempt_timeout_ms, row.lease_owner),
+            (row.namespace, row.queue, row.handler, row.lease_ms, row.attempt_timeout_ms, row.owner),
         )
         own = payloads.claim((row.path, 1, "input"))
         if own is not None and row.input != (row.path, 1, "input"):

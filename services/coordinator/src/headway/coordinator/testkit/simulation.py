@@ -228,7 +228,7 @@ class Simulation:
             timeout = row.attempt_timeout_ms
             ends_at = None if timeout is None else self.now + timedelta(milliseconds=timeout)
             row.state, row.sweep_at = TaskState.RUNNING, None
-            row.lease_owner = row.owner = owner
+            row.owner = owner
             row.grant_key, row.leased_at, row.attempt_expires_at = grant_key, self.now, ends_at
             row.lease_expires_at = earliest(self.now + timedelta(milliseconds=row.lease_ms), ends_at)
             row.started_at = row.started_at or self.now

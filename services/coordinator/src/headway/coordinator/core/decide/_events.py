@@ -166,7 +166,7 @@ def _again(walk: Walk, path: str, outcome: str) -> None:
     """The attempt is left behind without a failure; the next one goes to the queue at once."""
     walk.cancel_timers(path, only_attempt=True)
     walk.emit(do.ReapLease(path=path, outcome=outcome))
-    _nodes.dispatch(walk, path, None)
+    _nodes.dispatch(walk, path)
 
 
 def _lease_expired(walk: Walk, event: LeaseExpired) -> None:

@@ -78,13 +78,13 @@ def try_again(walk: Walk, path: str) -> None:
         walk.emit(do.AwaitTask(path=path, due_at=None))
         _children.start(walk, path)
     else:
-        dispatch(walk, path, "retry_ready")
+        dispatch(walk, path)
 
 
-def dispatch(walk: Walk, path: str, via: str | None) -> None:
+def dispatch(walk: Walk, path: str) -> None:
     """Put an attempt on its queue; of a paused run, when it is resumed."""
     attempt, timers, held = walk.row(path).attempt, walk.graph.spot(path).attempt_timers, walk.run.is_paused
-    walk.emit(do.DispatchTask(path=path, attempt=attempt, via=via, held=held))
+    walk.emit(do.DispatchTask(path=path, attempt=attempt, held=held))
     for kind, limit_ms in () if held else timers:
         due_at = walk.at + timedelta(milliseconds=limit_ms)
         walk.emit(do.ScheduleTimer(path=path, kind=kind, attempt=attempt, due_at=due_at))
@@ -97,7 +97,7 @@ def _dispatch(walk: Walk, path: str, node: Node, *, keep_input: bool) -> None:
         except _TooLargeError as error:
             walk.fail(path, "decide_failed", error.failure, retryable=False)
             return
-    dispatch(walk, path, "dependencies_satisfied")
+    dispatch(walk, path)
     if node.timeouts.total_ms is not None:
         walk.set_deadline(path, "total_timeout", 0, node.timeouts.total_ms)
 

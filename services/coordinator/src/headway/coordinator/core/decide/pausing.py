@@ -44,7 +44,7 @@ def resume(walk: Walk) -> None:
     walk.emit(do.ResumeRun())
     for row in rows:
         if row.state is TaskState.READY:
-            _nodes.dispatch(walk, row.path, None)
+            _nodes.dispatch(walk, row.path)
         elif _has_alarm(walk, row) and row.due_at is not None:
             walk.set_alarm(row.path, _ALARMS[row.state], row.due_at)
     for path, kind, attempt, left_ms in held:

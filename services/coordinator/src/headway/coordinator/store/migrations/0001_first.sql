@@ -91,17 +91,17 @@ CREATE INDEX run_labels_by_value ON run_labels (namespace, name, value, created_
 
 -- Payloads, stored once, never changed. A row for: the run's input (path '', role 'input', attempt 0); a task's
 -- rendered input (role 'input', at the attempt that rendered it); a task's output (role 'output', at its attempt); a
--- hundred items of a map's list (role 'items', at the path of the first of them); an item's computed result (role 'output');
+-- hundred items of a map's list (role 'list', at the path of the first of them); an item's computed result (role 'output');
 -- which nodes in a map a retry is to redo (role 'chosen').
 CREATE TABLE outputs (
     attempt  bigint   NOT NULL,
     bucket   smallint NOT NULL,
     run_id   uuid     NOT NULL,
+    role     "char"   NOT NULL,                     -- the first letter of its name: one byte
     path     text     NOT NULL,
-    role     text     NOT NULL,
     data     bytea    NOT NULL,                     -- JSON, UTF-8, checked before it is written
-    CONSTRAINT outputs_pkey PRIMARY KEY (bucket, run_id, path, attempt, role),
-    CONSTRAINT outputs_role CHECK (role IN ('input', 'output', 'items', 'chosen'))
+    CONSTRAINT outputs_pkey PRIMARY KEY (bucket, run_id, path, role, attempt),
+    CONSTRAINT outputs_role CHECK (role IN ('i', 'o', 'l', 'c'))
 );
 
 CREATE TABLE tasks (
@@ -118,13 +118,13 @@ CREATE TABLE tasks (
     attempt_timeout_ms  integer,                    -- how long an attempt may take
     bucket              smallint    NOT NULL,
     run_id              uuid        NOT NULL,
+    input_role          "char",
     path                text        NOT NULL,       -- the node's id; inside map and repeat, more
     namespace           text        NOT NULL,
     queue               text        NOT NULL,       -- '' for control and wait nodes
     handler             text        NOT NULL,       -- '' for control and wait nodes
     input_path          text,                       -- where the input is: outputs (path, attempt, role)
-    input_role          text,
-    owner               text,                       -- who holds this attempt, or held it when it ended
+    owner               text,                       -- who holds this attempt, while running; or held it when it ended
     output_attempt      bigint,                     -- set when it succeeded: outputs (this path, this attempt, 'output')
     finished_at         timestamptz,
     due_at              timestamptz,                -- when it goes on by itself: waiting, retrying
@@ -135,8 +135,7 @@ CREATE TABLE tasks (
     eager_grants        smallint    NOT NULL DEFAULT 0, -- how many leases in a row, this one included, came with a report's answer
     reported            boolean     NOT NULL,       -- the worker reported this attempt: a second report is a duplicate
     state               text        NOT NULL,
-    lease_owner         text,                       -- the lease: these four are set exactly while running
-    grant_key           text,
+    grant_key           text,                       -- the lease: this and lease_expires_at are set exactly while running
     failure_class       text,
     error               bytea,                      -- JSON {type, message, trace, details}; kept while retrying
     disposition         text,                       -- of a failure: handled | tolerated | optional | unhandled
@@ -145,8 +144,8 @@ CREATE TABLE tasks (
     CONSTRAINT tasks_state CHECK (state IN
         ('pending', 'ready', 'running', 'waiting', 'retrying', 'succeeded', 'failed', 'cancelled')),
     CONSTRAINT tasks_running_has_lease CHECK ((state = 'running') = (lease_expires_at IS NOT NULL)),
-    CONSTRAINT tasks_lease_whole CHECK ((lease_expires_at IS NULL) = (lease_owner IS NULL)
-                                    AND (lease_expires_at IS NULL) = (grant_key IS NULL)),
+    CONSTRAINT tasks_lease_whole CHECK ((lease_expires_at IS NULL) = (grant_key IS NULL)
+                                    AND (lease_expires_at IS NULL OR owner IS NOT NULL)),
     CONSTRAINT tasks_failed_has_class CHECK ((state IN ('failed', 'retrying')) = (failure_class IS NOT NULL)),
     CONSTRAINT tasks_failure_class CHECK (failure_class IN ('timeout', 'exec_failed', 'verdict_fail')),
     CONSTRAINT tasks_failed_has_disposition CHECK ((state = 'failed') = (disposition IS NOT NULL)),

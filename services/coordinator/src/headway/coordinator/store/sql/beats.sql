@@ -11,7 +11,8 @@ FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::
 CROSS JOIN LATERAL (
     SELECT run_id, path, generation, attempt
     FROM tasks
-    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path AND attempt = x.attempt AND lease_owner = x.owner
+    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path AND attempt = x.attempt AND owner = x.owner
+      AND state IS NOT DISTINCT FROM 'running'
     LIMIT 1
 ) AS t
 ON CONFLICT (bucket, run_id, path) DO UPDATE

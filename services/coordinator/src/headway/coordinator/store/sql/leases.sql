@@ -45,17 +45,17 @@ WITH found AS (
     INSERT INTO tasks (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler,
         lease_ms, attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error,
         disposition, handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at,
-        lease_owner, lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported)
+        lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported)
     SELECT $1, run_id, path, 'running', attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
            attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error, disposition,
            handled_by, cause, created_at, ready_at, COALESCE(started_at, now()), finished_at, due_at, new_owner, now(),
-           new_owner, now() + LEAST(lease_ms, attempt_timeout_ms) * interval '1 millisecond', new_grant_key,
+           now() + LEAST(lease_ms, attempt_timeout_ms) * interval '1 millisecond', new_grant_key,
            now() + attempt_timeout_ms * interval '1 millisecond', NULL, reported
     FROM found
     WHERE COALESCE(bytes, 0) <= $7::bigint
     ON CONFLICT (bucket, run_id, path) DO UPDATE
     SET state = EXCLUDED.state, started_at = EXCLUDED.started_at, owner = EXCLUDED.owner, leased_at =
-        EXCLUDED.leased_at, lease_owner = EXCLUDED.lease_owner, lease_expires_at = EXCLUDED.lease_expires_at,
+        EXCLUDED.leased_at, lease_expires_at = EXCLUDED.lease_expires_at,
         grant_key = EXCLUDED.grant_key, attempt_expires_at = EXCLUDED.attempt_expires_at, sweep_at = EXCLUDED.sweep_at
 )
 SELECT n, handler, data, generation, tries, workflow, run_namespace AS namespace, trace,
@@ -67,7 +67,7 @@ WHERE COALESCE(bytes, 0) <= $7::bigint;
 -- Tasks that were asked for and not granted, locked for the look; with the input of those that this very delivery holds,
 -- as far as inputs fit into $5 bytes together. A row that is locked elsewhere has no state; one that is not there is left
 -- out.
-SELECT x.n, t.state, t.attempt, t.lease_owner, t.grant_key,
+SELECT x.n, t.state, t.attempt, t.owner, t.grant_key,
        r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path, r.ending, r.paused_at,
        t.handler, i.data, t.generation, t.tries, r.workflow, r.namespace, r.trace,
        GREATEST(floor(1000 * date_part('epoch', t.lease_expires_at - now())), 0)::bigint AS left_ms,
@@ -87,7 +87,7 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS r
 LEFT JOIN LATERAL (
-    SELECT state, attempt, generation, tries, handler, grant_key, lease_owner, lease_expires_at, input_path,
+    SELECT state, attempt, generation, tries, handler, grant_key, owner, lease_expires_at, input_path,
            input_attempt, input_role
     FROM tasks
     WHERE bucket = $1 AND run_id = k.run_id AND path = k.path
@@ -107,7 +107,7 @@ WITH held AS (
     SELECT x.n, t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.namespace, t.queue, t.handler,
            t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
            t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at, t.started_at,
-           t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_owner, t.grant_key, t.attempt_expires_at, t.sweep_at,
+           t.finished_at, t.due_at, t.owner, t.leased_at, t.grant_key, t.attempt_expires_at, t.sweep_at,
            t.reported,
            GREATEST(LEAST(now() + t.lease_ms * interval '1 millisecond', t.attempt_expires_at), t.lease_expires_at)
                AS expires_at,
@@ -123,10 +123,10 @@ WITH held AS (
         SELECT run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
                attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error,
                disposition, handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at,
-               lease_owner, lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported
+               lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported
         FROM tasks
         WHERE bucket = $1 AND run_id = x.run_id AND path = x.path AND state = x.state AND attempt = x.attempt
-          AND lease_owner = x.owner
+          AND owner = x.owner
         FOR UPDATE SKIP LOCKED
     ) AS t
     CROSS JOIN LATERAL (
@@ -139,10 +139,10 @@ WITH held AS (
     INSERT INTO tasks (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler,
         lease_ms, attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error,
         disposition, handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at,
-        lease_owner, lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported)
+        lease_expires_at, grant_key, attempt_expires_at, sweep_at, reported)
     SELECT $1, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
            attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error, disposition,
-           handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at, lease_owner,
+           handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at,
            expires_at, grant_key, attempt_expires_at, sweep_at, reported
     FROM held
     ON CONFLICT (bucket, run_id, path) DO UPDATE
@@ -153,7 +153,7 @@ FROM held;
 
 -- name: look_at_renewals
 -- Tasks whose leases were not renewed, as look_at_leases.
-SELECT x.n, t.state, t.attempt, t.lease_owner, t.grant_key,
+SELECT x.n, t.state, t.attempt, t.owner, t.grant_key,
        r.state AS run_state, r.cancelling, r.failing, r.expired, r.finish_path, r.ending, r.paused_at
 FROM (
     SELECT run_id, path, n
@@ -170,7 +170,7 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS r
 LEFT JOIN LATERAL (
-    SELECT state, attempt, lease_owner, grant_key
+    SELECT state, attempt, owner, grant_key
     FROM tasks
     WHERE bucket = $1 AND run_id = k.run_id AND path = k.path
     FOR UPDATE SKIP LOCKED

@@ -49,7 +49,7 @@ FROM (
 CROSS JOIN LATERAL (
     SELECT data
     FROM outputs
-    WHERE bucket = $1 AND run_id = $2 AND path = s.output_path AND attempt = s.output_attempt AND role = 'output'
+    WHERE bucket = $1 AND run_id = $2 AND path = s.output_path AND attempt = s.output_attempt AND role = 'o'
     LIMIT 1
 ) AS o;
 
@@ -137,7 +137,7 @@ FROM (
 LEFT JOIN LATERAL (
     SELECT data
     FROM outputs
-    WHERE bucket = $1 AND run_id = $2 AND path = s.output_path AND attempt = s.output_attempt AND role = 'output'
+    WHERE bucket = $1 AND run_id = $2 AND path = s.output_path AND attempt = s.output_attempt AND role = 'o'
     LIMIT 1
 ) AS o ON true
 ORDER BY s.index;

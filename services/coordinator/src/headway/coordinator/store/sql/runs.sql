@@ -93,9 +93,9 @@ SELECT r.run_id, r.namespace, r.workflow, r.version, r.state, r.epoch, r.seq, r.
        r.created_at, r.finished_at, r.paused_at, r.steering, r.parent, i.data AS input, o.data AS output,
        (SELECT array_agg(ARRAY[name, value] ORDER BY name) FROM run_labels WHERE bucket = $1 AND run_id = $2) AS labels
 FROM runs AS r
-LEFT JOIN outputs AS i ON i.bucket = $1 AND i.run_id = r.run_id AND i.path = '' AND i.attempt = 0 AND i.role = 'input'
+LEFT JOIN outputs AS i ON i.bucket = $1 AND i.run_id = r.run_id AND i.path = '' AND i.attempt = 0 AND i.role = 'i'
 LEFT JOIN outputs AS o ON o.bucket = $1 AND o.run_id = r.run_id AND o.path = r.output_path
-                      AND o.attempt = r.output_attempt AND o.role = 'output'
+                      AND o.attempt = r.output_attempt AND o.role = 'o'
 WHERE r.bucket = $1 AND r.run_id = $2 AND r.namespace = $3;
 
 -- name: get_run_version

@@ -51,6 +51,6 @@ CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT data
     FROM outputs
-    WHERE bucket = $1 AND run_id = r.run_id AND path = '' AND attempt = 0 AND role = 'input'
+    WHERE bucket = $1 AND run_id = r.run_id AND path = '' AND attempt = 0 AND role = 'i'
     LIMIT 1
 ) AS i ON true;

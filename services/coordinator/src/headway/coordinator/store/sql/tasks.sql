@@ -9,13 +9,13 @@
 SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.namespace, t.queue, t.handler,
        t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
        t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at, t.started_at,
-       t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_owner, t.lease_expires_at, t.grant_key,
+       t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_expires_at, t.grant_key,
        t.eager_grants, t.attempt_expires_at, t.sweep_at, t.reported
 FROM (SELECT run_id, path FROM unnest($2::uuid[], $3::text[]) AS k (run_id, path) ORDER BY run_id, path) AS x
 CROSS JOIN LATERAL (
     SELECT run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
            attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error, disposition,
-           handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at, lease_owner,
+           handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at,
            lease_expires_at, grant_key, eager_grants, attempt_expires_at, sweep_at, reported
     FROM tasks
     WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
@@ -27,7 +27,7 @@ CROSS JOIN LATERAL (
 SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.namespace, t.queue, t.handler,
        t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
        t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at, t.started_at,
-       t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_owner, t.lease_expires_at, t.grant_key,
+       t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_expires_at, t.grant_key,
        t.eager_grants, t.attempt_expires_at, t.sweep_at, t.reported
 FROM tasks AS t
 WHERE t.bucket = $1 AND t.run_id = ANY ($2::uuid[])
@@ -40,7 +40,7 @@ FOR UPDATE OF t;
 SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.namespace, t.queue, t.handler,
        t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
        t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at, t.started_at,
-       t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_owner, t.lease_expires_at, t.grant_key,
+       t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_expires_at, t.grant_key,
        t.eager_grants, t.attempt_expires_at, t.sweep_at, t.reported
 FROM tasks AS t
 WHERE t.bucket = $1 AND t.run_id = ANY ($2::uuid[]) AND t.state = 'failed' AND t.disposition = 'unhandled'
@@ -52,7 +52,7 @@ FOR UPDATE OF t;
 SELECT t.run_id, t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.namespace, t.queue, t.handler,
        t.lease_ms, t.attempt_timeout_ms, t.input_path, t.input_attempt, t.input_role, t.output_attempt,
        t.failure_class, t.error, t.disposition, t.handled_by, t.cause, t.created_at, t.ready_at, t.started_at,
-       t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_owner, t.lease_expires_at, t.grant_key,
+       t.finished_at, t.due_at, t.owner, t.leased_at, t.lease_expires_at, t.grant_key,
        t.eager_grants, t.attempt_expires_at, t.sweep_at, t.reported
 FROM tasks AS t
 WHERE t.bucket = $1 AND t.run_id = ANY ($2::uuid[])
@@ -64,33 +64,33 @@ FOR UPDATE OF t;
 INSERT INTO tasks (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler,
     lease_ms, attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error,
     disposition, handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at,
-    lease_owner, lease_expires_at, grant_key, eager_grants, attempt_expires_at, sweep_at, reported)
+    lease_expires_at, grant_key, eager_grants, attempt_expires_at, sweep_at, reported)
 SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::integer[], $7::integer[],
     $8::integer[], $9::text[], $10::text[], $11::text[], $12::integer[], $13::integer[], $14::text[], $15::bigint[],
     $16::text[], $17::bigint[], $18::text[], $19::bytea[], $20::text[], $21::integer[], $22::text[],
     $23::timestamptz[], $24::timestamptz[], $25::timestamptz[], $26::timestamptz[], $27::timestamptz[], $28::text[],
-    $29::timestamptz[], $30::text[], $31::timestamptz[], $32::text[], $33::smallint[], $34::timestamptz[],
-    $35::timestamptz[], $36::boolean[]) AS x;
+    $29::timestamptz[], $30::timestamptz[], $31::text[], $32::smallint[], $33::timestamptz[],
+    $34::timestamptz[], $35::boolean[]) AS x;
 
 -- name: update_tasks
 -- Tasks after their events, guarded by the state and attempt that were read under the lock.
 INSERT INTO tasks AS t (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler, lease_ms,
     attempt_timeout_ms, input_path, input_attempt, input_role, output_attempt, failure_class, error,
     disposition, handled_by, cause, created_at, ready_at, started_at, finished_at, due_at, owner, leased_at,
-    lease_owner, lease_expires_at, grant_key, eager_grants, attempt_expires_at, sweep_at, reported)
+    lease_expires_at, grant_key, eager_grants, attempt_expires_at, sweep_at, reported)
 SELECT $1, t.run_id, t.path, x.state, x.attempt, x.generation, x.tries, x.losses, t.namespace, t.queue, t.handler,
        t.lease_ms, t.attempt_timeout_ms, x.input_path, x.input_attempt, x.input_role, x.output_attempt,
        x.failure_class, x.error, x.disposition, x.handled_by, x.cause, t.created_at, x.ready_at,
-       x.started_at, x.finished_at, x.due_at, x.owner, x.leased_at, x.lease_owner, x.lease_expires_at,
+       x.started_at, x.finished_at, x.due_at, x.owner, x.leased_at, x.lease_expires_at,
        x.grant_key, x.eager_grants, x.attempt_expires_at, x.sweep_at, x.reported
 FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::integer[], $9::integer[],
     $10::integer[], $11::text[], $12::bigint[], $13::text[], $14::bigint[], $15::text[], $16::bytea[],
     $17::text[], $18::integer[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::timestamptz[],
-    $23::timestamptz[], $24::text[], $25::timestamptz[], $26::text[], $27::timestamptz[], $28::text[],
-    $29::smallint[], $30::timestamptz[], $31::timestamptz[], $32::boolean[])
+    $23::timestamptz[], $24::text[], $25::timestamptz[], $26::timestamptz[], $27::text[],
+    $28::smallint[], $29::timestamptz[], $30::timestamptz[], $31::boolean[])
     AS x (run_id, path, was_state, was_attempt, state, attempt, generation, tries, losses, input_path,
           input_attempt, input_role, output_attempt, failure_class, error, disposition, handled_by,
-          cause, ready_at, started_at, finished_at, due_at, owner, leased_at, lease_owner,
+          cause, ready_at, started_at, finished_at, due_at, owner, leased_at,
           lease_expires_at, grant_key, eager_grants, attempt_expires_at, sweep_at, reported)
 CROSS JOIN LATERAL (
     SELECT run_id, path, namespace, queue, handler, lease_ms, attempt_timeout_ms, created_at
@@ -105,7 +105,7 @@ SET state = EXCLUDED.state, attempt = EXCLUDED.attempt, generation = EXCLUDED.ge
     failure_class = EXCLUDED.failure_class, error = EXCLUDED.error, disposition = EXCLUDED.disposition,
     handled_by = EXCLUDED.handled_by, cause = EXCLUDED.cause, ready_at = EXCLUDED.ready_at, started_at =
     EXCLUDED.started_at, finished_at = EXCLUDED.finished_at, due_at = EXCLUDED.due_at, owner =
-    EXCLUDED.owner, leased_at = EXCLUDED.leased_at, lease_owner = EXCLUDED.lease_owner, lease_expires_at =
+    EXCLUDED.owner, leased_at = EXCLUDED.leased_at, lease_expires_at =
     EXCLUDED.lease_expires_at, grant_key = EXCLUDED.grant_key, eager_grants = EXCLUDED.eager_grants, attempt_expires_at =
     EXCLUDED.attempt_expires_at, sweep_at = EXCLUDED.sweep_at, reported = EXCLUDED.reported;
 
@@ -152,13 +152,13 @@ SET live = EXCLUDED.live, dead = EXCLUDED.dead, failed = EXCLUDED.failed, always
     names = EXCLUDED.names;
 
 -- name: get_payloads
--- Stored payloads.
-SELECT o.run_id, o.path, o.attempt, o.role, o.data
+-- Stored payloads. A role is stored as its first letter: that is what the cast leaves of it.
+SELECT o.run_id, o.path, o.attempt, x.role, o.data
 FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[]) AS x (run_id, path, attempt, role)
 CROSS JOIN LATERAL (
-    SELECT run_id, path, attempt, role, data
+    SELECT run_id, path, attempt, data
     FROM outputs
-    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path AND attempt = x.attempt AND role = x.role
+    WHERE bucket = $1 AND run_id = x.run_id AND path = x.path AND role = x.role::"char" AND attempt = x.attempt
     LIMIT 1
 ) AS o;
 
@@ -208,10 +208,10 @@ SELECT t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.queue, t.h
        CASE WHEN t.state = 'waiting' THEN i.data END AS waits_for
 FROM tasks AS t
 LEFT JOIN outputs AS i ON i.bucket = $1 AND i.run_id = t.run_id AND i.path = t.path
-                      AND i.attempt = t.input_attempt AND i.role = 'input'
+                      AND i.attempt = t.input_attempt AND i.role = 'i'
 LEFT JOIN beats AS b ON b.bucket = $1 AND b.run_id = t.run_id AND b.path = t.path AND b.attempt = t.attempt
 LEFT JOIN outputs AS o ON o.bucket = $1 AND o.run_id = t.run_id AND o.path = t.path
-                      AND o.attempt = t.output_attempt AND o.role = 'output'
+                      AND o.attempt = t.output_attempt AND o.role = 'o'
 WHERE t.bucket = $1 AND t.run_id = $2
 ORDER BY t.created_at, t.path;
 
@@ -233,7 +233,7 @@ CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT data
     FROM outputs
-    WHERE bucket = $1 AND run_id = $2 AND path = t.path AND attempt = t.output_attempt AND role = 'output'
+    WHERE bucket = $1 AND run_id = $2 AND path = t.path AND attempt = t.output_attempt AND role = 'o'
     LIMIT 1
 ) AS o ON true
 LEFT JOIN LATERAL (
@@ -245,7 +245,7 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT data
     FROM outputs
-    WHERE bucket = $1 AND run_id = $2 AND path = t.path AND attempt = t.input_attempt AND role = 'input'
+    WHERE bucket = $1 AND run_id = $2 AND path = t.path AND attempt = t.input_attempt AND role = 'i'
     LIMIT 1
 ) AS i ON true
 ORDER BY t.created_at, t.path;

@@ -25,7 +25,7 @@ WHERE octet_length(x.stopping) < 8000;
 
 -- name: get_holders
 -- Who holds leases in some runs, and is to stop: with the whole run, or by himself.
-SELECT t.run_id, t.path, t.attempt, t.lease_owner
+SELECT t.run_id, t.path, t.attempt, t.owner
 FROM tasks AS t
 CROSS JOIN LATERAL (
     SELECT (cancelling OR expired OR finish_path IS NOT NULL)
@@ -39,10 +39,10 @@ WHERE t.bucket = $1 AND t.run_id = ANY ($2::uuid[]) AND t.state IS NOT DISTINCT 
 
 -- name: get_holders_of_tasks
 -- Who holds the leases of some tasks that are to stop by themselves.
-SELECT t.run_id, t.path, t.attempt, t.lease_owner
+SELECT t.run_id, t.path, t.attempt, t.owner
 FROM unnest($2::uuid[], $3::text[]) AS x (run_id, path)
 CROSS JOIN LATERAL (
-    SELECT run_id, path, attempt, lease_owner, state, cause
+    SELECT run_id, path, attempt, owner, state, cause
     FROM tasks
     WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
     LIMIT 1
