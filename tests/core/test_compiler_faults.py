@@ -113,7 +113,7 @@ TABLE = [
     (
         "another language's template",
         "workflow: w\nnodes:\n  a: {type: call, handler: {{name}}}\n",
-        [(3, 29, "yaml_key"), (3, 28, "wrong_type")],
+        [(3, 29, "yaml_key")],
     ),
     (
         "a template become a map",
@@ -137,18 +137,21 @@ TABLE = [
         [(3, 28, "template_not_allowed")],
     ),
     (
+        "a template of another language in text",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, input: 'Hello {{ inputs.name }}'}\n",
+        [(3, 38, "not_a_template")],
+    ),
+    (
         "a template that is not closed",
         'workflow: w\nnodes:\n  a: {type: call, handler: h, input: "a ${input.x"}\n',
         [(3, 41, "template_syntax")],
     ),
     # keys and values
     (
-        "five faults at once",
+        "four faults at once",
         "workfow: w\nnodes:\n  a: {type: call, handlr: h}\n  b: {type: cal}\nedge: []\n",
         [
             (1, 1, "unknown_key"),
-            (1, 1, "missing_key"),
-            (3, 3, "missing_key"),
             (3, 19, "unknown_key"),
             (4, 13, "unknown_node_type"),
             (5, 1, "unknown_key"),
@@ -392,12 +395,12 @@ TABLE = [
     (
         "unknown names in a text of several lines",
         "workflow: w\nnodes:\n  a:\n    type: call\n    handler: h\n    input: |\n      hello ${input.x}\n      and ${foo.y}\n",
-        [(8, 13, "expression_invalid")],
+        [(8, 13, "unknown_reference")],
     ),
     (
         "an unknown name behind escapes",
         'workflow: w\nnodes:\n  a: {type: call, handler: h, input: "${input.x + \\"a\\" + foo}"}\n',
-        [(3, 59, "expression_invalid")],
+        [(3, 59, "unknown_reference")],
     ),
     (
         "values that do not go together",
@@ -543,6 +546,12 @@ def test_every_kind_of_fault_is_in_the_table() -> None:
     assert {code.value for code in Code} - shown == {"too_many", "checks_wait", "not_deployed"}
 
 
+def test_every_fault_in_the_table_has_a_remedy() -> None:
+    faults = [fault for _, source, _ in TABLE for fault in compile_workflow(source, zone_names()).faults]
+
+    assert [str(fault) for fault in faults if not fault.remedy and fault.code is not Code.CHECKS_WAIT] == []
+
+
 def test_every_kind_of_fault_has_a_meaning_in_the_reference() -> None:
     assert list(MEANINGS) == list(Code)
 
@@ -595,7 +604,7 @@ def only_fault(source: str) -> Fault:
         ),
         (
             "workflow: w\nnodes: {a: {type: python, code: 'def run(input) return 1'}}\n",
-            "2:49: error: the code is no Python: expected ':'",
+            "2:49: error: the code is no Python: expected ':'; mend this line of the code",
         ),
         (
             "workflow: w\nnodes: {a: {type: python, code: 'def run(input): return ${input.x}'}}\n",

@@ -5,7 +5,7 @@ nothing but those values, and the work that one evaluation can ask for is limite
 and size of comprehensions, in the values bound, and in the result.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
@@ -14,7 +14,7 @@ from cel_expr_python import cel
 
 from headway.coordinator.core.cel import _environment, _messages, limits
 from headway.coordinator.core.cel._rewrite import rewrite
-from headway.coordinator.core.cel._syntax import Syntax, read_syntax
+from headway.coordinator.core.cel._syntax import Read, Syntax, read_syntax
 from headway.coordinator.core.cel._values import Refused, Result, Room
 from headway.coordinator.core.effort import Effort
 from headway.coordinator.core.plan import Json, Place, VariablePath
@@ -32,9 +32,6 @@ VARIABLES: Mapping[str, str] = {
     "last": "dyn",
     "loops": "map",
 }
-EVERY_VARIABLE = frozenset(VARIABLES)
-FILTER_VARIABLES = EVERY_VARIABLE  # of conditions on a signal
-ALL_VARIABLES = EVERY_VARIABLE - {"payload"}  # of all other expressions
 _TYPE_NAMES = frozenset({"int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"})
 
 
@@ -55,6 +52,18 @@ class ExpressionInvalid(ValueError):
         self.column = column
         self.message = message
         self.remedy = remedy
+
+
+class UnknownNames(ExpressionInvalid):
+    """It reads names that there are not.
+
+    Attributes:
+        reads: all variables that it reads, those names included.
+    """
+
+    def __init__(self, line: int, column: int, message: str, remedy: str, reads: Sequence[Read]) -> None:
+        super().__init__(line, column, message, remedy)
+        self.reads = tuple(reads)
 
 
 class ExpressionError(Exception):
@@ -155,20 +164,19 @@ class Compiled:
 
 
 @lru_cache(maxsize=4_096)
-def compile_expression(source: str, variables: frozenset[str] = ALL_VARIABLES) -> Compiled:
+def compile_expression(source: str) -> Compiled:
     """Returns the expression, parsed and type-checked; compiled once per process.
 
     Args:
-        source: CEL.
-        variables: the names in scope, out of VARIABLES.
+        source: CEL, on VARIABLES; which of them are there where it stands is not known here.
 
     Raises:
-        ExpressionInvalid: it does not parse, its types do not fit, it reads another name, or it
-            could ask for too much work.
+        UnknownNames: it reads others.
+        ExpressionInvalid: it does not parse, its types do not fit, or it could ask for too much work.
     """
     syntax = _parse(source)
     _check_work(source, syntax)
-    _check_names(source, syntax, variables)
+    _check_names(source, syntax)
     checked = _attempt(source, disable_check=False)
     return Compiled(source, syntax, checked)
 
@@ -197,12 +205,12 @@ def _parse(source: str) -> Syntax:
         size = len(source.encode())
     except UnicodeEncodeError as error:
         line, column = _place_of(source, error.start)
-        raise ExpressionInvalid(line, column, "half of a character (a lone surrogate)") from None
+        raise ExpressionInvalid(line, column, "half of a character (a lone surrogate)", "write both halves") from None
     if size > limits.MAX_SOURCE_BYTES:
         message = f"the expression has {size} bytes; at most {limits.MAX_SOURCE_BYTES} are allowed"
         raise ExpressionInvalid(1, 1, message, "compute this in a python node")
     if not source.strip():
-        raise ExpressionInvalid(1, 1, "the expression is empty")
+        raise ExpressionInvalid(1, 1, "the expression is empty", "write what it is to yield, such as input.name")
     return read_syntax(_attempt(source, disable_check=True).serialize())
 
 
@@ -227,13 +235,13 @@ def _check_work(source: str, syntax: Syntax) -> None:
         raise ExpressionInvalid(1, 1, "too much is computed for each item of a list", remedy)
 
 
-def _check_names(source: str, syntax: Syntax, variables: frozenset[str]) -> None:
+def _check_names(source: str, syntax: Syntax) -> None:
     for read in syntax.reads:
         name = read.path[0]
-        if name not in variables and not (name in _TYPE_NAMES and len(read.path) == 1):
+        if name not in VARIABLES and not (name in _TYPE_NAMES and len(read.path) == 1):
             line, column = _place_of(source, read.offset)
-            remedy = _messages.remedy_for_name(name, sorted(variables))
-            raise ExpressionInvalid(line, column, f"unknown name {name}", remedy)
+            named = [each for each in syntax.reads if each.path[0] not in _TYPE_NAMES or len(each.path) > 1]
+            raise UnknownNames(line, column, f"unknown name {name}", f"known are {', '.join(VARIABLES)}", named)
 
 
 def _references(syntax: Syntax) -> References:
