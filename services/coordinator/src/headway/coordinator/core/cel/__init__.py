@@ -12,6 +12,7 @@ from headway.coordinator.core.cel._evaluator import (
     ExpressionInvalid,
     References,
     UnknownNames,
+    bare_path,
     compile_expression,
     references,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "References",
     "UnknownNames",
     "WORDS_OF_OTHERS",
+    "bare_path",
     "compile_expression",
     "references",
     "type_name",

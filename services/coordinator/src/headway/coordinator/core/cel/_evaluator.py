@@ -5,6 +5,7 @@ nothing but those values, and the work that one evaluation can ask for is limite
 and size of comprehensions, in the values bound, and in the result.
 """
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -32,6 +33,13 @@ VARIABLES: Mapping[str, str] = {
     "last": "dyn",
     "loops": "map",
 }
+_MAX_PLAIN = 32
+_BARE_PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*", re.ASCII)
+# Of CEL: not all of them can be names, and not everywhere.
+_RESERVED = frozenset({
+    "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "null",
+    "package", "namespace", "return", "true", "var", "void", "while",
+})  # fmt: skip
 _TYPE_NAMES = frozenset({"int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"})
 
 
@@ -108,7 +116,18 @@ class References:
 class Compiled:
     """A compiled expression. Safe to share between threads."""
 
-    __slots__ = ("_growth", "_max_list", "_max_text", "_program", "_tests", "references", "result", "source", "syntax")
+    __slots__ = (
+        "_growth",
+        "_max_list",
+        "_max_text",
+        "_program",
+        "_rewritten",
+        "_tests",
+        "references",
+        "result",
+        "source",
+        "syntax",
+    )
 
     def __init__(self, source: str, syntax: Syntax, checked: cel.Expression) -> None:
         self.source = source
@@ -118,7 +137,8 @@ class Compiled:
         tested = [read for read in syntax.reads if read.tested]
         self._tests = {f"@has{read.expression}": read.path for read in tested}  # no source can spell these names
         answers = {read.expression: f"@has{read.expression}" for read in tested}
-        self._program = _make_environment().deserialize(rewrite(checked.serialize(), answers))
+        self._rewritten = rewrite(checked.serialize(), answers)
+        self._program: cel.Expression | None = None
         self._growth = 1 + source.count("+")  # how often a list or a text may be made longer by itself
         self._max_list = limits.longest_list(syntax.loops, syntax.loop_calls)
         self._max_text = limits.MAX_LOOP_TEXT if syntax.loops else limits.MAX_BOUND_TEXT
@@ -143,6 +163,8 @@ class Compiled:
             if effort is not None:
                 effort.spent(room.steps)
                 effort.spend(limits.EVALUATION_STEPS + self._steps(room))
+            if self._program is None:  # many are checked, and never evaluated
+                self._program = _make_environment().deserialize(self._rewritten)
             value = self._program.eval(data=bound)
             result = Result()
             found = result.plain(value, 0)
@@ -179,6 +201,15 @@ def compile_expression(source: str) -> Compiled:
     _check_names(source, syntax)
     checked = _attempt(source, disable_check=False)
     return Compiled(source, syntax, checked)
+
+
+def bare_path(source: str) -> VariablePath | None:
+    """Returns the path, when an expression is plainly nothing else; None: it has to be compiled to know."""
+    if _BARE_PATH.fullmatch(source) is None:
+        return None
+    path = tuple(source.split("."))
+    is_plain = len(path) <= _MAX_PLAIN and path[0] not in _TYPE_NAMES and not _RESERVED.intersection(path)
+    return path if is_plain else None
 
 
 def references(source: str) -> References:

@@ -8,7 +8,7 @@ from headway.coordinator.core.compiler.bookkeeping import read_labels, read_rete
 from headway.coordinator.core.compiler.compensation import check_compensation, edges_for_checking
 from headway.coordinator.core.compiler.durations import check_durations
 from headway.coordinator.core.compiler.edges import EdgeDraft, add_case_edges, read_edges
-from headway.coordinator.core.compiler.faults import Code, Fault, Faults, nearest
+from headway.coordinator.core.compiler.faults import Code, Enough, Fault, Faults, nearest
 from headway.coordinator.core.compiler.fields import Defaults, Entries, Reading, check_name
 from headway.coordinator.core.compiler.graph import Shape
 from headway.coordinator.core.compiler.nodes import (
@@ -74,7 +74,13 @@ def compile_workflow(source: str, zones: AbstractSet[str] | None = None) -> Comp
         zones: the names of all time zones; None: they are not checked.
     """
     faults = Faults()
-    text = Source(source)
+    try:
+        return _compile_source(Source(source), faults, zones)
+    except Enough:
+        return CompileResult(plan=None, faults=faults.ordered())
+
+
+def _compile_source(text: Source, faults: Faults, zones: AbstractSet[str] | None) -> CompileResult:
     tree = load_yaml(text, faults)
     if tree is None:
         faults.say_that_checks_wait()

@@ -1,8 +1,9 @@
 """What is wrong with a workflow's source: where, what, and what to do about it."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from heapq import nsmallest
 from itertools import islice
 from typing import TypeAlias
 
@@ -10,6 +11,7 @@ from headway.coordinator.core.plan import Place
 
 MAX_FAULTS = 200
 _MAX_CANDIDATES = 500
+_MAX_MEASURED = 12  # of them, those that share most letters
 _MAX_LISTED = 20
 
 Remedy: TypeAlias = "str | Callable[[], str]"
@@ -93,6 +95,10 @@ class Fault:
         return f"{self.line}:{self.column}: {kind}: {self.message}" + (f"; {self.remedy}" if self.remedy else "")
 
 
+class Enough(Exception):
+    """There are more faults than are shown: nothing that is still found would be."""
+
+
 class Faults:
     """Collects faults, so that one look shows them all."""
 
@@ -109,19 +115,25 @@ class Faults:
             message: what is wrong.
             remedy: what to do; a function, if that takes time to find out.
             warning: it does not stand in the way of deploying.
+
+        Raises:
+            Enough: there are more than are shown.
         """
-        if len(self._found) > MAX_FAULTS or place in self._closed:
+        if place in self._closed:
             return
-        if len(self._found) == MAX_FAULTS:
-            code, message, remedy, warning = (
-                Code.TOO_MANY,
-                "there are more faults than are shown",
-                "mend these first",
-                False,
-            )
-        remedy = remedy if isinstance(remedy, str) else remedy()
-        fault = Fault(line=place.line, column=place.column, code=code, message=message, remedy=remedy, warning=warning)
-        self._found[fault] = None
+        found = Fault(
+            line=place.line,
+            column=place.column,
+            code=code,
+            message=message,
+            remedy=remedy if isinstance(remedy, str) else remedy(),
+            warning=warning,
+        )
+        if len(self._found) >= MAX_FAULTS and found not in self._found:
+            message, remedy = "there are more faults than are shown", "mend these first"
+            self._found[replace(found, code=Code.TOO_MANY, message=message, remedy=remedy, warning=False)] = None
+            raise Enough
+        self._found[found] = None
 
     def close(self, place: Place) -> None:
         """Lets nothing more be said of a place: what stands there could not be read, and all else follows from that."""
@@ -164,8 +176,10 @@ def close_to(word: str, known: Collection[str]) -> str:
     if same := next((each for each in islice(known, _MAX_CANDIDATES) if each.casefold() == word.casefold()), ""):
         return same
     most = max(1, len(word) // 3)
+    letters = set(word)
     candidates = islice((each for each in known if abs(len(each) - len(word)) <= most), _MAX_CANDIDATES)
-    slips, close = min(((_distance(word, each), each) for each in candidates), default=(len(word), ""))
+    likely = nsmallest(_MAX_MEASURED, candidates, key=lambda each: len(letters.symmetric_difference(each)))
+    slips, close = min(((_distance(word, each), each) for each in likely), default=(len(word), ""))
     return close if slips <= most and slips < len(word) else ""
 
 

@@ -217,9 +217,11 @@ class ScopeCheck:
         if shape is None or certainty is None:
             return
         for variable, names in self._setters.items():
-            setters = list(names)
-            for place, one in enumerate(setters):
-                other = next((each for each in setters[:place] if not _is_ordered(shape, certainty, one, each)), None)
+            before: list[str] = []
+            for one in names:
+                apart = shape.unrelated(one, before)
+                other = next((each for each in apart if not certainty.exclude(one, each)), None)
+                before.append(one)
                 if other is not None:
                     message = f"{other} and {one} both set {variable}, and nothing says which of them comes first"
                     remedy = f"let one lead to the other, or give the variable in {one} another name"
@@ -462,10 +464,6 @@ class ScopeCheck:
             remedy = f"guard it: has(error.class) ? {spell(mention.path)} : null"
             message = "error is there only if a failure led here"
             self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
-
-
-def _is_ordered(shape: Shape, certainty: Certainty, one: str, other: str) -> bool:
-    return shape.is_ancestor(one, other) or shape.is_ancestor(other, one) or certainty.exclude(one, other)
 
 
 def _guard_of(mention: Mention) -> VariablePath:

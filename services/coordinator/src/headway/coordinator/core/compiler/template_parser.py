@@ -14,11 +14,12 @@ from headway.coordinator.core.cel import (
     ExpressionInvalid,
     Read,
     UnknownNames,
+    bare_path,
     compile_expression,
     limits,
     type_name,
 )
-from headway.coordinator.core.compiler.faults import Code, Faults
+from headway.coordinator.core.compiler.faults import Code, Enough, Faults
 from headway.coordinator.core.compiler.slips import meant_template, path_here
 from headway.coordinator.core.compiler.yaml_tree import Source, Yaml, YamlList, YamlMap, YamlScalar, plain_value
 from headway.coordinator.core.plan import (
@@ -39,6 +40,8 @@ _CONDITION_TYPES = ("bool", "dyn")
 _NOT_JSON = ("bytes", "type")
 _MAX_SEARCHED = 16_384
 _MAX_SHOWN = 60
+MAX_EXPRESSIONS_BYTES = 524_288  # of all different expressions of a file that are more than a path
+_BYTES_FOR_EACH = 64
 _DOUBLED = re.compile(r"\{\s*([^:{}]*?[^:{}\s])\s*\}")
 _DASHED = re.compile(r"[A-Za-z_]\w*(?:-\w+)*-\Z")
 
@@ -67,6 +70,8 @@ class TemplateParser:
         self._source = source
         self._faults = faults
         self._sites: list[Site] = []
+        self._compiled: set[str] = set()
+        self._bytes = 0
 
     def take_sites(self) -> tuple[Site, ...]:
         """Returns what was parsed since the last call."""
@@ -139,6 +144,9 @@ class TemplateParser:
             message = "${{ }} is not a template here"
             self._faults.add(text.place(offset), Code.TEMPLATE_SYNTAX, message, f"write ${{{path_here(doubled[1])}}}")
             return _unknown(place)
+        if (path := bare_path(inner.strip())) is not None:  # most templates are one: no need to compile it
+            self._sites.append(Site(mentions=(Mention(path=path, place=place, tested=False),)))
+            return Reference(path=path, place=place) if path[0] in VARIABLES else _unknown(place)
         compiled = self._compile(text, inner.strip(), begin)
         if compiled is None:
             return _unknown(place)
@@ -152,6 +160,7 @@ class TemplateParser:
 
     def _compile(self, text: "Located", expression: str, begin: int, *, sees_payload: bool = False) -> Compiled | None:
         """Compiles what stands in the text at `begin`, and notes what it names, be it known or not."""
+        self._charge(text, expression)
         compiled: Compiled | None = None
         try:
             compiled = compile_expression(expression)
@@ -167,6 +176,17 @@ class TemplateParser:
         )
         self._sites.append(Site(mentions=tuple(mentions), sees_payload=sees_payload))
         return compiled
+
+    def _charge(self, text: "Located", expression: str) -> None:
+        """Refuses a file whose expressions take too long to compile. Each different one is compiled once."""
+        if expression in self._compiled:
+            return
+        self._compiled.add(expression)
+        self._bytes += len(expression) + _BYTES_FOR_EACH
+        if self._bytes > MAX_EXPRESSIONS_BYTES:
+            message = f"the expressions up to here have more than {MAX_EXPRESSIONS_BYTES:,} bytes"
+            self._faults.add(text.place(0), Code.TOO_LARGE, message, "compute in python nodes, or split the workflow")
+            raise Enough
 
     def _says_dashed(self, text: "Located", expression: str, begin: int, read: Read) -> bool:
         """Whether an unknown name is the rest of a field's that has dashes; there is a fault then."""
