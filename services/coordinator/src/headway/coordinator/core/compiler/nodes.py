@@ -32,9 +32,9 @@ from headway.coordinator.core.plan import (
     TimeOuts,
 )
 
-_HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,254}")
-_QUEUE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
-_EVENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,254}")
+_HANDLER = re.compile(language.HANDLER_PATTERN)
+_QUEUE = re.compile(language.QUEUE_PATTERN)
+_EVENT = re.compile(language.EVENT_PATTERN)
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[-+]\d\d:\d\d)")
 _NONE = "none"
 _KINDS = tuple(language.NODES.items())

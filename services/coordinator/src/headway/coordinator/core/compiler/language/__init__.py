@@ -6,6 +6,9 @@ field in the plan.
 """
 
 from headway.coordinator.core.compiler.language._fields import (
+    DURATION_PATTERN,
+    EVENT_PATTERN,
+    HANDLER_PATTERN,
     LOOP_FIELDS_IN_EXPRESSIONS,
     MAX_CONCURRENCY,
     MAX_DURATION_MS,
@@ -21,6 +24,7 @@ from headway.coordinator.core.compiler.language._fields import (
     ONLY_NODE,
     OUTCOME_FIELDS,
     OWN_HANDLERS,
+    QUEUE_PATTERN,
     RESERVED_NAMES,
     RUN_FIELDS,
     Field,
@@ -56,6 +60,10 @@ __all__ = [
     "Kind",
     "LAST",
     "LOOP_FIELDS_IN_EXPRESSIONS",
+    "HANDLER_PATTERN",
+    "QUEUE_PATTERN",
+    "EVENT_PATTERN",
+    "DURATION_PATTERN",
     "MAX_CONCURRENCY",
     "MAX_DURATION_MS",
     "MAX_ITERATIONS",

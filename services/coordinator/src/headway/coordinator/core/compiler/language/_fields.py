@@ -7,6 +7,10 @@ from headway.coordinator.core.plan import FINALLY
 
 NAME_PATTERN = r"[a-z][a-z0-9_]*"
 MAX_NAME = 63
+HANDLER_PATTERN = r"[A-Za-z_][A-Za-z0-9_.:/-]{0,254}"
+QUEUE_PATTERN = r"[a-z0-9][a-z0-9_.-]{0,62}"
+EVENT_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,254}"
+DURATION_PATTERN = r"(?=.)(\d+d)?(\d+h)?(\d+m)?(\d+s)?(\d+ms)?"
 RESERVED_NAMES = frozenset({"none", "true", "false", "null", "in", FINALLY})
 MAX_NODES = 2_000
 MAX_NESTING = 5
@@ -66,6 +70,8 @@ class Field:
         kind: a Kind; files that are no workflows have kinds of their own besides.
         default: as the reference spells it; empty: none.
         words: Kind.WORD: what may stand there.
+        shape: Kind.TEMPLATE: the JSON type of what it yields; empty: any.
+        pattern: of texts, and of constants that a template may stand for; empty: any.
         least, most: bounds of integers, numbers and durations (milliseconds).
     """
 
@@ -75,6 +81,8 @@ class Field:
     required: bool = False
     default: str = ""
     words: tuple[str, ...] = ()
+    shape: str = ""
+    pattern: str = ""
     least: float = 0
     most: float = 2**31 - 1
 

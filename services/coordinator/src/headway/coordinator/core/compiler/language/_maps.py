@@ -108,7 +108,7 @@ CASE = (
 )
 
 REQUEST = (
-    Field(name="url", kind=Kind.TEMPLATE, doc="Where to.", required=True),
+    Field(name="url", kind=Kind.TEMPLATE, shape="string", doc="Where to.", required=True),
     Field(
         name="method",
         kind=Kind.WORD,
@@ -116,8 +116,8 @@ REQUEST = (
         default="GET",
         words=("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"),
     ),
-    Field(name="headers", kind=Kind.TEMPLATE, doc="A map of header names to values.", default="{}"),
-    Field(name="query", kind=Kind.TEMPLATE, doc="A map of parameters, added to the URL.", default="{}"),
+    Field(name="headers", kind=Kind.TEMPLATE, shape="object", doc="A map of header names to values.", default="{}"),
+    Field(name="query", kind=Kind.TEMPLATE, shape="object", doc="A map of parameters, added to the URL.", default="{}"),
     Field(
         name="expect",
         kind=Kind.STATUSES,

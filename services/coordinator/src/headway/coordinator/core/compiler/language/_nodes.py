@@ -5,9 +5,13 @@ from dataclasses import dataclass
 
 from headway.coordinator.core.compiler.language import _shared as shared
 from headway.coordinator.core.compiler.language._fields import (
+    DURATION_PATTERN,
+    EVENT_PATTERN,
+    HANDLER_PATTERN,
     MAX_CONCURRENCY,
     MAX_DURATION_MS,
     MAX_ITERATIONS,
+    OWN_HANDLERS,
     Field,
     Kind,
     duration,
@@ -30,7 +34,13 @@ NODES: Mapping[NodeType, NodeKind] = {
         default_queue="default",
         fields=(
             shared.TYPE,
-            Field(name="handler", kind=Kind.TEXT, doc="The name under which a worker registered it.", required=True),
+            Field(
+                name="handler",
+                kind=Kind.TEXT,
+                doc="The name under which a worker registered it.",
+                required=True,
+                pattern=f"(?!{OWN_HANDLERS}){HANDLER_PATTERN}",
+            ),
             Field(name="input", kind=Kind.TEMPLATE, doc="What the handler is given.", default="null"),
             *shared.worker("default"),
         ),
@@ -144,6 +154,8 @@ NODES: Mapping[NodeType, NodeKind] = {
             Field(
                 name="duration",
                 kind=Kind.TEMPLATE,
+                shape="string",
+                pattern=DURATION_PATTERN,
                 doc="How long: `15m`, or a template that yields such a text, seconds as decimals (`1.5s`) included.",
                 least=1,
                 most=MAX_DURATION_MS,
@@ -151,6 +163,7 @@ NODES: Mapping[NodeType, NodeKind] = {
             Field(
                 name="until",
                 kind=Kind.TEMPLATE,
+                shape="string",
                 doc=(
                     "An instant with its offset, `2030-01-31T09:00:00+01:00`, or with the name of its zone, "
                     "`2030-01-31T09:00:00 Europe/Vienna`; or a template that yields one."
@@ -177,6 +190,8 @@ NODES: Mapping[NodeType, NodeKind] = {
             Field(
                 name="event",
                 kind=Kind.TEMPLATE,
+                shape="string",
+                pattern=EVENT_PATTERN,
                 doc="The signal's name, or a template that yields it when the node begins.",
                 required=True,
             ),

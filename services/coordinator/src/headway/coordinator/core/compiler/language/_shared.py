@@ -4,6 +4,7 @@ from headway.coordinator.core.compiler.language._fields import (
     MAX_DURATION_MS,
     MAX_LEASE_MS,
     MIN_LEASE_MS,
+    QUEUE_PATTERN,
     Field,
     Kind,
     duration,
@@ -55,7 +56,7 @@ def total(doc: str) -> Field:
 
 def queue(doc: str, default: str) -> Field:
     """Returns the key that names a queue."""
-    return Field(name="queue", kind=Kind.TEXT, doc=doc, default=default)
+    return Field(name="queue", kind=Kind.TEXT, doc=doc, default=default, pattern=QUEUE_PATTERN)
 
 
 def labels(doc: str) -> Field:
