@@ -16,7 +16,7 @@ from headway.coordinator.core.compiler.faults import Faults
 from headway.coordinator.core.compiler.json_schema import json_schema
 from headway.coordinator.core.compiler.language import NODES, RESERVED_NAMES, Kind
 from headway.coordinator.core.compiler.yaml_tree import Source, load_yaml, plain_value
-from tests.core.test_compiler_faults import TABLE
+from tests.core.faulty import TABLE
 from tests.core.test_newcomers import TABLE as NEWCOMERS
 
 ROOT = Path(__file__).resolve().parents[2]

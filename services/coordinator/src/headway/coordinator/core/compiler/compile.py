@@ -6,20 +6,13 @@ from dataclasses import dataclass, replace
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.bookkeeping import read_labels, read_retention
 from headway.coordinator.core.compiler.compensation import check_compensation, edges_for_checking
+from headway.coordinator.core.compiler.drafts import BodyDraft, NodeDraft, with_bodies
 from headway.coordinator.core.compiler.durations import check_durations
 from headway.coordinator.core.compiler.edges import EdgeDraft, add_case_edges, read_edges
 from headway.coordinator.core.compiler.faults import Code, Enough, Fault, Faults, nearest
 from headway.coordinator.core.compiler.fields import Defaults, Entries, Reading, check_name
 from headway.coordinator.core.compiler.graph import Shape
-from headway.coordinator.core.compiler.nodes import (
-    BodyDraft,
-    NodeDraft,
-    read_finally,
-    read_nodes,
-    read_queue,
-    read_schema,
-    with_bodies,
-)
+from headway.coordinator.core.compiler.nodes import read_finally, read_nodes, read_queue, read_schema
 from headway.coordinator.core.compiler.policies import read_retry, read_timeouts
 from headway.coordinator.core.compiler.reachability import check_reachability
 from headway.coordinator.core.compiler.schema import check_schema, misfit_of

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from headway.coordinator.core.compiler import language
+from headway.coordinator.core.compiler.drafts import NodeDraft, Target
 from headway.coordinator.core.compiler.faults import Code, nearest
 from headway.coordinator.core.compiler.fields import Entries, Reading
-from headway.coordinator.core.compiler.nodes import NodeDraft, Target, read_target
+from headway.coordinator.core.compiler.nodes import read_target
 from headway.coordinator.core.compiler.template_parser import Site, is_unknown
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
 from headway.coordinator.core.plan import Case, Edge, EdgeKind, Node, NodeType, Place, TimeOuts

@@ -1,15 +1,12 @@
 """Reads the nodes of a source: everything about a node that needs no other node."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-
-import orjson
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from headway.coordinator.core.compiler import language
-from headway.coordinator.core.compiler.faults import Code, close_to, nearest
+from headway.coordinator.core.compiler.drafts import BodyDraft, CaseDraft, NodeDraft, Target, with_bodies
+from headway.coordinator.core.compiler.faults import Code, nearest
 from headway.coordinator.core.compiler.fields import Entries, Reading, check_name, cut, spell
 from headway.coordinator.core.compiler.habits import ORDER, TYPES
 from headway.coordinator.core.compiler.language import Field
@@ -17,8 +14,8 @@ from headway.coordinator.core.compiler.policies import lease_within, read_retry,
 from headway.coordinator.core.compiler.python_code import complaint_about
 from headway.coordinator.core.compiler.schema import check_schema
 from headway.coordinator.core.compiler.template_parser import Located, Site, object_of, offset_of
+from headway.coordinator.core.compiler.waits import read_wait
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
-from headway.coordinator.core.instants import split_zone
 from headway.coordinator.core.plan import (
     FINALLY,
     LOOP_NODES,
@@ -35,83 +32,15 @@ from headway.coordinator.core.plan import (
 _HANDLER = re.compile(language.HANDLER_PATTERN)
 _QUEUE = re.compile(language.QUEUE_PATTERN)
 _EVENT = re.compile(language.EVENT_PATTERN)
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[-+]\d\d:\d\d)")
 _NONE = "none"
 _KINDS = tuple(language.NODES.items())
 _WITHOUT_TEMPLATES = ("type", "code", "cases", "body")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A node that another names, and where."""
-
-    node: str
-    place: Place
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseDraft:
-    """A case of a switch whose edge has no number yet."""
-
-    when: Expression
-    to: Target
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeDraft:
-    """A node as far as it stands by itself.
-
-    Attributes:
-        node: the node of the plan, without the edges of a switch.
-        place: of its id.
-        places: where the values of its keys stand.
-        sites: the expressions in it.
-        cases, default: switch; no default: nowhere.
-        is_whole: no fault in it hides what it is or where it leads.
-    """
-
-    node: Node
-    place: Place
-    places: Mapping[str, Place] = field(default_factory=dict[str, Place])
-    sites: tuple[Site, ...] = ()
-    cases: tuple[CaseDraft, ...] = ()
-    default: Target | None = None
-    is_whole: bool = True
-    body: "BodyDraft | None" = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BodyDraft:
-    """The body of a map or repeat, as it stands.
-
-    Attributes:
-        nodes, edges: as a workflow has them.
-        single: it is one node.
-        result: the expressions in `output` and `until`, evaluated where the body ends.
-        repeats: the expressions in `while`, evaluated before it begins.
-        has_lost_edges: there are edges, but they cannot be read.
-    """
-
-    nodes: "dict[str, NodeDraft]"
-    edges: YamlList | None
-    single: bool
-    result: tuple[Site, ...]
-    repeats: tuple[Site, ...]
-    has_lost_edges: bool = False
 
 
 _NO_BODY = BodyDraft(nodes={}, edges=None, single=False, result=(), repeats=())
 _KEYS_OF_NODES = {field.name for kind in language.NODES.values() for field in kind.fields} - {
     field.name for field in language.LAST
 }
-
-
-def with_bodies(drafts: Mapping[str, NodeDraft]) -> Iterator[NodeDraft]:
-    """Goes through nodes, and those in their bodies at any depth."""
-    for draft in drafts.values():
-        yield draft
-        if draft.body is not None:
-            yield from with_bodies(draft.body.nodes)
 
 
 def read_nodes(reading: Reading, tree: YamlMap, depth: int = 0) -> dict[str, NodeDraft]:
@@ -356,64 +285,6 @@ def _read_finish(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDr
 # Wait nodes
 
 
-def _read_wait(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
-    wait, until, zone = entries.template("duration"), entries.template("until"), entries.template("zone")
-    if ("duration" in entries) == ("until" in entries) and ("until" in entries or not entries.means("duration")):
-        has = "both duration and until" if "until" in entries else "neither duration nor until"
-        remedy = "exactly one of the two says how long"
-        reading.faults.add(entries.place, Code.CONTRADICTION, f"the wait node has {has}", remedy)
-    if "zone" in entries and "until" not in entries:
-        reading.faults.add(entries.place_of("zone"), Code.CONTRADICTION, "zone goes with until", "remove it")
-    if isinstance(zone, Literal):
-        _check_zone(reading, entries.place_of("zone"), zone.value)
-    if isinstance(until, Literal):
-        _check_instant(reading, entries, until.value, has_zone="zone" in entries)
-    wait_ms = entries.duration("duration") if isinstance(wait, Literal) else None
-    wait = None if isinstance(wait, Literal) else wait
-    return replace(draft, node=replace(draft.node, wait_ms=wait_ms, wait=wait, until=until, zone=zone))
-
-
-def _check_instant(reading: Reading, entries: Entries, value: Json, *, has_zone: bool) -> None:
-    local, zone = split_zone(value) if isinstance(value, str) else ("", "")
-    named = bool(zone) + has_zone
-    if _is_instant(local) if not named else named == 1 and _is_instant(f"{local}Z"):
-        tree = entries.tree("until")
-        if zone and isinstance(value, str) and isinstance(tree, YamlScalar):
-            _check_zone(reading, Located(reading.source, tree, value).place(len(value) - len(zone)), zone)
-        return
-    remedy = "write 2030-01-31T09:00:00+01:00, with Z for UTC, or 2030-01-31T09:00:00 Europe/Vienna"
-    message = "until is no instant with either an offset or a zone"
-    reading.faults.add(entries.place_of("until"), Code.WRONG_VALUE, message, remedy)
-
-
-def _check_zone(reading: Reading, place: Place, zone: Json) -> None:
-    zones = reading.zones
-    if zones is None or (isinstance(zone, str) and zone in zones):
-        return
-    name = zone if isinstance(zone, str) else orjson.dumps(zone).decode()
-    message = f"there is no time zone {cut(name)!r}"
-    reading.faults.add(place, Code.UNKNOWN_ZONE, message, lambda: _nearest_zone(name, zones))
-
-
-def _nearest_zone(name: str, zones: AbstractSet[str]) -> str:
-    city = name.strip().replace(" ", "_").casefold()
-    named = sorted(zone for zone in zones if city == zone.rpartition("/")[2].casefold())
-    if named:
-        return f"did you mean {named[0]}?"
-    close = close_to(name, zones)
-    return f"did you mean {close}?" if close else "name one of the IANA database, such as Europe/Vienna"
-
-
-def _is_instant(value: object) -> bool:
-    if not isinstance(value, str) or not _INSTANT.fullmatch(value):
-        return False
-    try:
-        datetime.fromisoformat(value.upper())
-    except ValueError:
-        return False
-    return True
-
-
 def _read_wait_for_event(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
     given = entries.template("event") if "event" in entries else None
     is_computed = given is not None and not isinstance(given, Literal)
@@ -573,7 +444,7 @@ _READERS: Mapping[NodeType, Callable[[Reading, Entries, NodeDraft], NodeDraft]] 
     NodeType.JOIN: _read_join,
     NodeType.SET: _read_set,
     NodeType.FINISH: _read_finish,
-    NodeType.WAIT: _read_wait,
+    NodeType.WAIT: read_wait,
     NodeType.WAIT_FOR_EVENT: _read_wait_for_event,
     NodeType.SUBFLOW: _read_subflow,
 }

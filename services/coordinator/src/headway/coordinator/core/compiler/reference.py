@@ -73,7 +73,7 @@ def _limits() -> str:
         "a name": f"{language.MAX_NAME} characters",
         "an expression": f"{limits.MAX_SOURCE_BYTES:,} bytes",
         "all different expressions of a file, those that are only a path left out": (
-            f"{MAX_EXPRESSIONS_BYTES:,} bytes, 64 added for each"
+            f"{MAX_EXPRESSIONS_BYTES:,} bytes, 128 added for each"
         ),
         "`map`, `filter`, `all`, `exists` inside one another": str(limits.MAX_LOOPS),
         "items of a list that an expression goes through": f"{limits.MAX_LIST[1]:,}; {limits.MAX_LIST[2]} when nested; "

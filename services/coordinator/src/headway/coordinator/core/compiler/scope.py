@@ -7,11 +7,11 @@ from typing import Protocol
 
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.certainty import Certainty
+from headway.coordinator.core.compiler.drafts import BodyDraft, NodeDraft, with_bodies
 from headway.coordinator.core.compiler.edges import EdgeDraft
 from headway.coordinator.core.compiler.faults import Code, Faults, Remedy, nearest
 from headway.coordinator.core.compiler.graph import Shape
 from headway.coordinator.core.compiler.names import instead_of_field, instead_of_name
-from headway.coordinator.core.compiler.nodes import BodyDraft, NodeDraft, with_bodies
 from headway.coordinator.core.compiler.template_parser import Mention, Site
 from headway.coordinator.core.plan import FINALLY, LOOP_NODES, Edge, EdgeKind, Node, NodeType, VariablePath
 from headway.coordinator.core.templates import spell

@@ -41,7 +41,7 @@ _NOT_JSON = ("bytes", "type")
 _MAX_SEARCHED = 16_384
 _MAX_SHOWN = 60
 MAX_EXPRESSIONS_BYTES = 524_288  # of all different expressions of a file that are more than a path
-_BYTES_FOR_EACH = 64
+_BYTES_FOR_EACH = 128
 _DOUBLED = re.compile(r"\{\s*([^:{}]*?[^:{}\s])\s*\}")
 _DASHED = re.compile(r"[A-Za-z_]\w*(?:-\w+)*-\Z")
 
