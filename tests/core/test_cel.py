@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.coordinator.core.cel import (
-    ALL_VARIABLES,
     ExpressionError,
     ExpressionInvalid,
+    UnknownNames,
     compile_expression,
     limits,
     references,
@@ -135,11 +135,11 @@ def test_what_is_wrong_with_the_text_is_named_at_its_place(source: str, line: in
     assert (raised.value.line, raised.value.column) == (line, column)
 
 
-def test_a_name_that_is_not_in_scope_is_refused() -> None:
-    compile_expression("error.message", ALL_VARIABLES)
+def test_names_that_there_are_not_are_refused_with_all_that_is_read() -> None:
+    with pytest.raises(UnknownNames, match="unknown name errors; known are input, nodes, vars, ") as raised:
+        compile_expression("errors.message + input.x")
 
-    with pytest.raises(ExpressionInvalid, match="unknown name error; in scope here: input"):
-        compile_expression("error.message", frozenset({"input"}))
+    assert [read.path for read in raised.value.reads] == [("errors", "message"), ("input", "x")]
 
 
 def test_has_asks_for_presence_and_null_is_present() -> None:

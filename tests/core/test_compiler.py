@@ -450,6 +450,45 @@ def test_the_largest_workflow_compiles_in_seconds(size: int) -> None:
     assert time.monotonic() - began < 30  # measured: 2 s
 
 
+def set_behind_failures(count: int) -> str:
+    """One variable, set twice behind each of many failures that are handled."""
+    setter = "{type: set, values: {x: 1}}"
+    nodes = {f"{kind}{n}": WORKER if kind == "n" else setter for n in range(count) for kind in "nfg"}
+    ways = "{{from: n{0}, on: failure, to: f{0}}}, [n{0}, g{0}], [f{0}, n{1}], [g{0}, n{1}]"
+    return workflow(nodes, f"[{', '.join(ways.format(n, n + 1) for n in range(count - 1))}]")
+
+
+def nearly_named(count: int) -> str:
+    """Edges to nodes whose names are nearly those of others."""
+    name = "node" * 10
+    edges = ", ".join(f"[{name}{n}, {name}x{n}]" for n in range(count))
+    return workflow({f"{name}{n}": WORKER for n in range(count)}, f"[{edges}]")
+
+
+def expressions(count: int, behind: str) -> str:
+    items = ", ".join(f"'${{input.x + {n}{behind}}}'" for n in range(count))
+    return workflow({"a": f"{{type: call, handler: h, input: [{items}]}}"})
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        set_behind_failures(300),
+        nearly_named(600),
+        expressions(12_000, ""),
+        expressions(12_000, " +"),
+        workflow({"a": WORKER, "b": WORKER}, f"[{', '.join(['[a, b]'] * 5_000)}]"),
+    ],
+    ids=["set behind failures", "nearly named", "expressions", "wrong expressions", "one edge again and again"],
+)
+def test_what_is_made_to_take_long_takes_seconds(source: str) -> None:
+    began = time.process_time()
+
+    compile_workflow(source)
+
+    assert time.process_time() - began < 20  # measured: up to 4 s, most of it reading YAML
+
+
 # The reference
 
 

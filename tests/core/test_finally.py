@@ -287,7 +287,7 @@ def test_a_pause_holds_it() -> None:
         (("handler: jobs.run", "handler: jobs.run, input: '${outcome.state}'"), "outcome is there only in finally"),
         (("${outcome.class}", "${outcome.klass}"), "outcome has no klass"),
         (("${has(nodes.rent.output) ? nodes.rent.output : null}", "${nodes.rent.output}"), "may not have succeeded"),
-        (('"${outcome.class}"', '"${has(nodes.finally.output)}"'), "finally does not come before finally"),
+        (('"${outcome.class}"', '"${has(nodes.finally.output)}"'), "nothing can read it"),
         (('"${outcome.class}"', '"${index}"'), "index is there only in the body"),
         (("{type: call, handler: log.write}", "{type: finish}"), "finish cannot stand in finally"),
         (("timeout: 10m", "timeout: 10m\n      retries: 3"), "unknown key retries in finally"),

@@ -59,7 +59,7 @@ FAULTS = [
     (CASE % "expect: {calls: [{times: 1}]}", "2:37: error: an expected call needs one of handler, node; add one"),
     (CASE % "starts_at: 2030-01-01", ("2:31: error: starts_at must be an instant with its offset; write "
      "2030-01-31T09:00:00+01:00")),
-    (CASE % "limit: 0", "2:27: error: limit must be within 1 to 10000"),
+    (CASE % "limit: 0", "2:27: error: limit must be within 1 to 10000, this is 0; write at least 1"),
 ]  # fmt: skip
 
 

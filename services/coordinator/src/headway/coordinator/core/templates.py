@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 
 import orjson
 
-from headway.coordinator.core.cel import EVERY_VARIABLE, ExpressionError, compile_expression
+from headway.coordinator.core.cel import ExpressionError, compile_expression
 from headway.coordinator.core.effort import Effort
 from headway.coordinator.core.plan import (
     Array,
@@ -102,7 +102,7 @@ def evaluate(
     """
     bindings, missing = _bind(expression, lookup, present)
     try:
-        return compile_expression(expression.source, EVERY_VARIABLE).evaluate(bindings, effort)
+        return compile_expression(expression.source).evaluate(bindings, effort)
     except ExpressionError as error:
         message = _blame_missing(error.message, missing)
         types = _types_of(expression, bindings, missing)

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,7 +12,7 @@ import orjson
 
 from headway.coordinator.core.compiler import Code, CompileResult, Fault, compile_workflow
 from headway.coordinator.core.compiler.compile import Named
-from headway.coordinator.core.compiler.faults import Faults
+from headway.coordinator.core.compiler.faults import Enough, Faults
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan_codec import encode_plan
 from headway.coordinator.core.refusals import DefinitionFaulty, WorkflowNotFound
@@ -188,7 +189,8 @@ async def _missing(connection: Connection, namespace: str, named: Sequence[Named
         else:
             continue
         remedy = "deploy it, too, before a run comes to this node"
-        faults.add(each.place, Code.NOT_DEPLOYED, message, remedy, warning=True)
+        with suppress(Enough):
+            faults.add(each.place, Code.NOT_DEPLOYED, message, remedy, warning=True)
     return faults.ordered()
 
 

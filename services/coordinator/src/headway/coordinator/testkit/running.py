@@ -1,10 +1,11 @@
 """Runs a test file: its cases, one after the other, and what is to be said of them."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from headway.coordinator.core.compiler import Code, Fault, compile_workflow
-from headway.coordinator.core.compiler.faults import Faults, nearest
+from headway.coordinator.core.compiler.faults import Enough, Faults, nearest
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.testkit.agenda import Chooser, next_script
 from headway.coordinator.testkit.bodies import graphs_of, inside, place_of
@@ -99,7 +100,10 @@ def run_tests(
         run_python: runs the code of `python` nodes whose mock is `real`.
     """
     faults = Faults()
-    tests = read_tests(text, faults)
+    try:
+        tests = read_tests(text, faults)
+    except Enough:
+        tests = None
     if tests is None or faults.fatal():
         return FileReport(workflow="" if tests is None else tests.workflow, faults=faults.ordered())
     try:
@@ -111,7 +115,8 @@ def run_tests(
         return FileReport(workflow=tests.workflow, faults=faults.ordered(), workflow_faults=compiled.faults)
     graph = Graph(compiled.plan)
     graphs = graphs_of(graph)
-    _check_mentions(tests, graphs, faults)
+    with suppress(Enough):
+        _check_mentions(tests, graphs, faults)
     if faults.fatal():
         return FileReport(workflow=tests.workflow, faults=faults.ordered(), workflow_faults=compiled.faults)
     found: set[Followed] = set()

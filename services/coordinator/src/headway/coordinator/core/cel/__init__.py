@@ -6,13 +6,13 @@ and size of comprehensions, in the values bound, and in the result.
 """
 
 from headway.coordinator.core.cel._evaluator import (
-    ALL_VARIABLES,
-    EVERY_VARIABLE,
-    FILTER_VARIABLES,
+    VARIABLES,
     Compiled,
     ExpressionError,
     ExpressionInvalid,
     References,
+    UnknownNames,
+    bare_path,
     compile_expression,
     references,
 )
@@ -29,12 +29,10 @@ from headway.coordinator.core.cel._kinds import (
     Misfit,
     words_for,
 )
-from headway.coordinator.core.cel._messages import TEXT_LITERAL, type_name
+from headway.coordinator.core.cel._messages import TEXT_LITERAL, WORDS_OF_OTHERS, type_name
+from headway.coordinator.core.cel._syntax import Read
 
 __all__ = [
-    "ALL_VARIABLES",
-    "EVERY_VARIABLE",
-    "FILTER_VARIABLES",
     "BOOLEAN",
     "LIST",
     "MAP",
@@ -42,6 +40,7 @@ __all__ = [
     "NUMBER",
     "TEXT",
     "TEXT_LITERAL",
+    "VARIABLES",
     "Compiled",
     "ExpressionError",
     "ExpressionInvalid",
@@ -49,7 +48,11 @@ __all__ = [
     "Kinds",
     "Known",
     "Misfit",
+    "Read",
     "References",
+    "UnknownNames",
+    "WORDS_OF_OTHERS",
+    "bare_path",
     "compile_expression",
     "references",
     "type_name",

@@ -5,7 +5,8 @@ nothing but those values, and the work that one evaluation can ask for is limite
 and size of comprehensions, in the values bound, and in the result.
 """
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
@@ -14,7 +15,7 @@ from cel_expr_python import cel
 
 from headway.coordinator.core.cel import _environment, _messages, limits
 from headway.coordinator.core.cel._rewrite import rewrite
-from headway.coordinator.core.cel._syntax import Syntax, read_syntax
+from headway.coordinator.core.cel._syntax import Read, Syntax, read_syntax
 from headway.coordinator.core.cel._values import Refused, Result, Room
 from headway.coordinator.core.effort import Effort
 from headway.coordinator.core.plan import Json, Place, VariablePath
@@ -32,9 +33,13 @@ VARIABLES: Mapping[str, str] = {
     "last": "dyn",
     "loops": "map",
 }
-EVERY_VARIABLE = frozenset(VARIABLES)
-FILTER_VARIABLES = EVERY_VARIABLE  # of conditions on a signal
-ALL_VARIABLES = EVERY_VARIABLE - {"payload"}  # of all other expressions
+_MAX_PLAIN = 32
+_BARE_PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*", re.ASCII)
+# Of CEL: not all of them can be names, and not everywhere.
+_RESERVED = frozenset({
+    "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "null",
+    "package", "namespace", "return", "true", "var", "void", "while",
+})  # fmt: skip
 _TYPE_NAMES = frozenset({"int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"})
 
 
@@ -55,6 +60,18 @@ class ExpressionInvalid(ValueError):
         self.column = column
         self.message = message
         self.remedy = remedy
+
+
+class UnknownNames(ExpressionInvalid):
+    """It reads names that there are not.
+
+    Attributes:
+        reads: all variables that it reads, those names included.
+    """
+
+    def __init__(self, line: int, column: int, message: str, remedy: str, reads: Sequence[Read]) -> None:
+        super().__init__(line, column, message, remedy)
+        self.reads = tuple(reads)
 
 
 class ExpressionError(Exception):
@@ -99,7 +116,18 @@ class References:
 class Compiled:
     """A compiled expression. Safe to share between threads."""
 
-    __slots__ = ("_growth", "_max_list", "_max_text", "_program", "_tests", "references", "result", "source", "syntax")
+    __slots__ = (
+        "_growth",
+        "_max_list",
+        "_max_text",
+        "_program",
+        "_rewritten",
+        "_tests",
+        "references",
+        "result",
+        "source",
+        "syntax",
+    )
 
     def __init__(self, source: str, syntax: Syntax, checked: cel.Expression) -> None:
         self.source = source
@@ -109,7 +137,8 @@ class Compiled:
         tested = [read for read in syntax.reads if read.tested]
         self._tests = {f"@has{read.expression}": read.path for read in tested}  # no source can spell these names
         answers = {read.expression: f"@has{read.expression}" for read in tested}
-        self._program = _make_environment().deserialize(rewrite(checked.serialize(), answers))
+        self._rewritten = rewrite(checked.serialize(), answers)
+        self._program: cel.Expression | None = None
         self._growth = 1 + source.count("+")  # how often a list or a text may be made longer by itself
         self._max_list = limits.longest_list(syntax.loops, syntax.loop_calls)
         self._max_text = limits.MAX_LOOP_TEXT if syntax.loops else limits.MAX_BOUND_TEXT
@@ -134,6 +163,8 @@ class Compiled:
             if effort is not None:
                 effort.spent(room.steps)
                 effort.spend(limits.EVALUATION_STEPS + self._steps(room))
+            if self._program is None:  # many are checked, and never evaluated
+                self._program = _make_environment().deserialize(self._rewritten)
             value = self._program.eval(data=bound)
             result = Result()
             found = result.plain(value, 0)
@@ -155,22 +186,30 @@ class Compiled:
 
 
 @lru_cache(maxsize=4_096)
-def compile_expression(source: str, variables: frozenset[str] = ALL_VARIABLES) -> Compiled:
+def compile_expression(source: str) -> Compiled:
     """Returns the expression, parsed and type-checked; compiled once per process.
 
     Args:
-        source: CEL.
-        variables: the names in scope, out of VARIABLES.
+        source: CEL, on VARIABLES; which of them are there where it stands is not known here.
 
     Raises:
-        ExpressionInvalid: it does not parse, its types do not fit, it reads another name, or it
-            could ask for too much work.
+        UnknownNames: it reads others.
+        ExpressionInvalid: it does not parse, its types do not fit, or it could ask for too much work.
     """
     syntax = _parse(source)
     _check_work(source, syntax)
-    _check_names(source, syntax, variables)
+    _check_names(source, syntax)
     checked = _attempt(source, disable_check=False)
     return Compiled(source, syntax, checked)
+
+
+def bare_path(source: str) -> VariablePath | None:
+    """Returns the path, when an expression is plainly nothing else; None: it has to be compiled to know."""
+    if _BARE_PATH.fullmatch(source) is None:
+        return None
+    path = tuple(source.split("."))
+    is_plain = len(path) <= _MAX_PLAIN and path[0] not in _TYPE_NAMES and not _RESERVED.intersection(path)
+    return path if is_plain else None
 
 
 def references(source: str) -> References:
@@ -197,12 +236,12 @@ def _parse(source: str) -> Syntax:
         size = len(source.encode())
     except UnicodeEncodeError as error:
         line, column = _place_of(source, error.start)
-        raise ExpressionInvalid(line, column, "half of a character (a lone surrogate)") from None
+        raise ExpressionInvalid(line, column, "half of a character (a lone surrogate)", "write both halves") from None
     if size > limits.MAX_SOURCE_BYTES:
         message = f"the expression has {size} bytes; at most {limits.MAX_SOURCE_BYTES} are allowed"
         raise ExpressionInvalid(1, 1, message, "compute this in a python node")
     if not source.strip():
-        raise ExpressionInvalid(1, 1, "the expression is empty")
+        raise ExpressionInvalid(1, 1, "the expression is empty", "write what it is to yield, such as input.name")
     return read_syntax(_attempt(source, disable_check=True).serialize())
 
 
@@ -227,13 +266,13 @@ def _check_work(source: str, syntax: Syntax) -> None:
         raise ExpressionInvalid(1, 1, "too much is computed for each item of a list", remedy)
 
 
-def _check_names(source: str, syntax: Syntax, variables: frozenset[str]) -> None:
+def _check_names(source: str, syntax: Syntax) -> None:
     for read in syntax.reads:
         name = read.path[0]
-        if name not in variables and not (name in _TYPE_NAMES and len(read.path) == 1):
+        if name not in VARIABLES and not (name in _TYPE_NAMES and len(read.path) == 1):
             line, column = _place_of(source, read.offset)
-            remedy = _messages.remedy_for_name(name, sorted(variables))
-            raise ExpressionInvalid(line, column, f"unknown name {name}", remedy)
+            named = [each for each in syntax.reads if each.path[0] not in _TYPE_NAMES or len(each.path) > 1]
+            raise UnknownNames(line, column, f"unknown name {name}", f"known are {', '.join(VARIABLES)}", named)
 
 
 def _references(syntax: Syntax) -> References:

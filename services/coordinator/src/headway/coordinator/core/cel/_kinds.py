@@ -146,7 +146,7 @@ def _quoted(words: frozenset[str]) -> str:
 def _remedy(function: str, kinds: Kinds) -> str:
     if _TAKES[function] == {BOOLEAN}:
         return "compare it with something: == … or > …"
-    return "convert it: int(…) or double(…)" if kinds == {TEXT} else ""
+    return "convert it: int(…) or double(…)" if kinds == {TEXT} else f"give it {words_for(_TAKES[function] - {OTHER})}"
 
 
 def _either(one: Kinds, other: Kinds) -> Kinds:

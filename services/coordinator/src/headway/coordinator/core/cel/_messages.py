@@ -54,7 +54,8 @@ _SLIPS = (
     (re.compile(r"\*\*"), "** is not an operator", "multiply, or compute it in a python node"),
 )
 
-_NAMES = {"True": "true", "False": "false", "None": "null", "nil": "null", "undefined": "null", "len": "size"}
+# What other languages call it.
+WORDS_OF_OTHERS = {"True": "true", "False": "false", "None": "null", "nil": "null", "undefined": "null", "len": "size"}
 
 # Functions of the language by name, and how they are called; the checker calls one unknown when their number is wrong.
 _CALLS = {
@@ -138,12 +139,18 @@ def complaint_about(source: str, report: str) -> Complaint:
             return slip
     if not 1 <= line <= source.count("\n") + 1:  # it says -1:-1, or 4294967295:1, for all of the source
         line = column = 1
-    message, remedy = _translate(text, _CHECKS), ""
+    message, remedy = _translate(text, _CHECKS), "compute this in a python node"
     undeclared = _UNDECLARED.fullmatch(text.strip())
     if undeclared is not None and undeclared[1] in _CALLS:
         message, remedy = f"the arguments of {undeclared[1]} do not fit", f"write {_CALLS[undeclared[1]]}"
     elif undeclared is not None:
         remedy = remedy_for_function(undeclared[1])
+    elif _OVERLOAD.search(text):
+        remedy = "convert a value, as by int(…), double(…) or string(…), or use another operator"
+    elif "operand of a select" in text:
+        remedy = "read a field of a map only: input.name"
+    elif "nested too deeply" in message:
+        remedy = "write it in several nodes, or compute it in a python node"
     elif "has() argument" in text:
         remedy = f"write {_CALLS['has']}"
     elif text.startswith("Syntax error"):
@@ -162,16 +169,9 @@ def type_name(cel_type: str) -> str:
     return _TYPES.get(cel_type, _TYPES.get(cel_type.partition("(")[0].partition("<")[0], cel_type))
 
 
-def remedy_for_name(name: str, known: list[str]) -> str:
-    """Returns what to write instead of an unknown name."""
-    if name in _NAMES:
-        return f"write {_NAMES[name]}"
-    return f"in scope here: {', '.join(known)}"
-
-
 def remedy_for_function(name: str) -> str:
     """Returns what to do about an unknown function."""
-    return f"write {_NAMES[name]}" if name in _NAMES else "compute this in a python node"
+    return f"write {WORDS_OF_OTHERS[name]}" if name in WORDS_OF_OTHERS else "compute this in a python node"
 
 
 def without_texts(source: str) -> str:

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 
+from headway.coordinator.core.cel import VARIABLES
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.faults import Code
 from headway.coordinator.core.compiler.fields import Entries, Reading
+from headway.coordinator.core.compiler.names import instead_of_name
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap
 from headway.coordinator.core.durations import spell_duration
 from headway.coordinator.core.labels import MAX_LABELS, label_fault
@@ -39,9 +41,13 @@ def _read_label(reading: Reading, name: str, tree: Yaml, within: YamlMap) -> Tem
         reading.faults.add(tree.place, Code.WRONG_VALUE, problem, "shorten it, or leave the label out")
     for site in reading.templates.take_sites():
         for mention in site.mentions:
-            if mention.path[0] != "input":
-                message = f"labels are made at the start: {mention.path[0]} is not there yet"
-                reading.faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, "labels see the input only")
+            root = mention.path[0]
+            if root in VARIABLES and root != "input":
+                message = f"labels are made at the start: {root} is not there yet"
+                reading.faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, "read input, all that labels see")
+            elif root != "input":
+                remedy = instead_of_name(mention.path, ["input"], (), ())
+                reading.faults.add(mention.place, Code.UNKNOWN_REFERENCE, f"unknown name {root}", remedy)
     return template
 
 
@@ -58,6 +64,6 @@ def read_retention(reading: Reading, outer: Entries) -> Mapping[str, int]:
     kept = outer.duration("retention")
     if kept is not None and kept < language.MIN_RETENTION_MS:
         message = f"retention must be at least {spell_duration(language.MIN_RETENTION_MS)}"
-        reading.faults.add(outer.place_of("retention"), Code.WRONG_VALUE, message)
+        reading.faults.add(outer.place_of("retention"), Code.WRONG_VALUE, message, "write 30d, or leave it out")
         return {}
     return {} if kept is None else dict.fromkeys(states, kept)

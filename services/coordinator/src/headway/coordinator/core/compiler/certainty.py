@@ -61,12 +61,15 @@ class Certainty:
         ways, others = self._ways[one], self._ways[other]
         if ways is None or others is None:
             return False
-        sure = self._sure_outcomes(one) | self._sure_outcomes(other)
+        failed = {what for way in (*ways, *others) for what, how in way if how == _FAILED}
+        sure = self._sure_outcomes(failed, one) | self._sure_outcomes(failed, other)
         return not any(_fit(way | another | sure) for way in ways for another in others)
 
-    def _sure_outcomes(self, when_runs: str) -> Scenario:
-        found = (name for name in self._handlers if self._shape.is_ancestor(name, when_runs))
-        return frozenset((f"node {name}", _SUCCEEDED) for name in found if self.has_succeeded(name, when_runs))
+    def _sure_outcomes(self, choices: Iterable[str], when_runs: str) -> Scenario:
+        """Of choices about nodes, those that surely come out as a success whenever a node runs."""
+        names = ((what, what.partition(" ")[2]) for what in choices)
+        found = ((what, name) for what, name in names if self._shape.is_ancestor(name, when_runs))
+        return frozenset((what, _SUCCEEDED) for what, name in found if self.has_succeeded(name, when_runs))
 
     def never_runs(self, name: str) -> bool:
         """Returns whether no way at all leads to a node."""

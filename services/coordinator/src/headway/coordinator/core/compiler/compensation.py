@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
+from headway.coordinator.core.compiler.drafts import NodeDraft
 from headway.coordinator.core.compiler.edges import EdgeDraft
 from headway.coordinator.core.compiler.faults import Code, Remedy, nearest
 from headway.coordinator.core.compiler.fields import Reading
-from headway.coordinator.core.compiler.nodes import NodeDraft
 from headway.coordinator.core.plan import WORKER_NODES, Edge
 
 

@@ -6,20 +6,13 @@ from dataclasses import dataclass, replace
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.bookkeeping import read_labels, read_retention
 from headway.coordinator.core.compiler.compensation import check_compensation, edges_for_checking
+from headway.coordinator.core.compiler.drafts import BodyDraft, NodeDraft, with_bodies
 from headway.coordinator.core.compiler.durations import check_durations
 from headway.coordinator.core.compiler.edges import EdgeDraft, add_case_edges, read_edges
-from headway.coordinator.core.compiler.faults import Code, Fault, Faults, nearest
+from headway.coordinator.core.compiler.faults import Code, Enough, Fault, Faults, nearest
 from headway.coordinator.core.compiler.fields import Defaults, Entries, Reading, check_name
 from headway.coordinator.core.compiler.graph import Shape
-from headway.coordinator.core.compiler.nodes import (
-    BodyDraft,
-    NodeDraft,
-    read_finally,
-    read_nodes,
-    read_queue,
-    read_schema,
-    with_bodies,
-)
+from headway.coordinator.core.compiler.nodes import read_finally, read_nodes, read_queue, read_schema
 from headway.coordinator.core.compiler.policies import read_retry, read_timeouts
 from headway.coordinator.core.compiler.reachability import check_reachability
 from headway.coordinator.core.compiler.schema import check_schema, misfit_of
@@ -74,7 +67,13 @@ def compile_workflow(source: str, zones: AbstractSet[str] | None = None) -> Comp
         zones: the names of all time zones; None: they are not checked.
     """
     faults = Faults()
-    text = Source(source)
+    try:
+        return _compile_source(Source(source), faults, zones)
+    except Enough:
+        return CompileResult(plan=None, faults=faults.ordered())
+
+
+def _compile_source(text: Source, faults: Faults, zones: AbstractSet[str] | None) -> CompileResult:
     tree = load_yaml(text, faults)
     if tree is None:
         faults.say_that_checks_wait()
@@ -98,7 +97,9 @@ def _compile(reading: Reading, tree: YamlMap) -> tuple[Plan, tuple[Named, ...]]:
     labels, retention = read_labels(reading, entries), read_retention(reading, entries)
     drafts = _read_all_nodes(reading, entries)
     last = read_finally(reading, entries)
-    graph, checks_wait = _compile_graph(reading, workflow, drafts, entries.list("edges"), None, last)
+    edges = entries.list("edges") if drafts else None
+    are_lost = entries.has_lost("edges")
+    graph, checks_wait = _compile_graph(reading, workflow, drafts, edges, None, last, are_lost=are_lost)
     drafts = _with_last(drafts, last)
     plan = replace(
         graph,
@@ -129,8 +130,19 @@ def _compile_graph(
     edges: YamlList | None,
     around: Around | None,
     last: NodeDraft | None = None,
+    *,
+    are_lost: bool,
 ) -> tuple[Plan, bool]:
     """Compiles the workflow's own graph, or that of a body, and the bodies in it.
+
+    Args:
+        reading: what is shared.
+        workflow: its name.
+        drafts: the nodes.
+        edges: as they are written.
+        around: what lies around it.
+        last: `finally`.
+        are_lost: there are edges, but they cannot be read.
 
     Returns:
         The graph, and whether something was left unchecked.
@@ -141,7 +153,8 @@ def _compile_graph(
     if last is not None:  # from here on: no edge leads to it
         drafts = _with_last(drafts, last)
         nodes[FINALLY] = last.node
-    is_whole = reading.faults.count(_OF_THE_GRAPH) == before and all(draft.is_whole for draft in drafts.values())
+    is_whole = not are_lost and reading.faults.count(_OF_THE_GRAPH) == before
+    is_whole = is_whole and all(draft.is_whole for draft in drafts.values())
     shape = Shape(tuple(nodes), tuple(draft.edge for draft in edge_drafts))
     undone_by = check_compensation(reading, drafts, edge_drafts)
     _check_graph(reading, drafts, nodes, edge_drafts, shape, frozenset({FINALLY, *undone_by.values()}))
@@ -161,7 +174,10 @@ def _compile_graph(
         if draft.body is not None and draft.body.nodes:
             _refuse_names_of_outer_nodes(reading, draft.body, scope)
             inner = Around(scope=scope, loop=draft)
-            body, waits = _compile_graph(reading, workflow, draft.body.nodes, draft.body.edges, inner)
+            found = draft.body
+            body, waits = _compile_graph(
+                reading, workflow, found.nodes, found.edges, inner, are_lost=found.has_lost_edges
+            )
             nodes[name] = replace(nodes[name], body=body)
             checks_wait = checks_wait or waits
     scope.check_order_of_sets(drafts)

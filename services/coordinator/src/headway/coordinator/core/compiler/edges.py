@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from headway.coordinator.core.compiler import language
+from headway.coordinator.core.compiler.drafts import NodeDraft, Target
 from headway.coordinator.core.compiler.faults import Code, nearest
 from headway.coordinator.core.compiler.fields import Entries, Reading
-from headway.coordinator.core.compiler.nodes import NodeDraft, Target, read_target
-from headway.coordinator.core.compiler.template_parser import Site
+from headway.coordinator.core.compiler.nodes import read_target
+from headway.coordinator.core.compiler.template_parser import Site, is_unknown
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
 from headway.coordinator.core.plan import Case, Edge, EdgeKind, Node, NodeType, Place, TimeOuts
 
@@ -34,7 +35,13 @@ def read_edges(
     """Returns the written edges whose ends exist, in written order, and the expressions on those that were refused."""
     drafts: list[EdgeDraft] = []
     refused: list[Site] = []
-    for item in tree.items if tree is not None else ():
+    items = tree.items if tree is not None else ()
+    names = [item.value for item in items if isinstance(item, YamlScalar) and item.value in nodes]
+    if tree is not None and names and len(names) == len(items):
+        remedy = f"write [[{', '.join(map(str, names))}]]"
+        reading.faults.add(tree.place, Code.WRONG_TYPE, "edges must be a list of edges, this is one edge", remedy)
+        return [], []
+    for item in items:
         drafts += _read_edge(reading, item, nodes, refused)
     kept: list[EdgeDraft] = []
     seen: dict[object, Place] = {}
@@ -185,6 +192,8 @@ def _warn_of_dead_ends(reading: Reading, drafts: list[EdgeDraft], nodes: Mapping
             onward.setdefault(draft.edge.source, []).append(draft)
     for name, ways in onward.items():
         conditions = [draft.edge.when.source for draft in ways if draft.edge.when is not None]
+        if any(draft.edge.when is not None and is_unknown(draft.edge.when) for draft in ways):
+            continue
         if len(conditions) < len(ways) or any(_is_opposite(one, other) for one in conditions for other in conditions):
             continue
         message = f"every edge out of {name} has a condition: if none holds, nothing follows it"

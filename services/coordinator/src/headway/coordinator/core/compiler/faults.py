@@ -1,8 +1,9 @@
 """What is wrong with a workflow's source: where, what, and what to do about it."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from heapq import nsmallest
 from itertools import islice
 from typing import TypeAlias
 
@@ -10,6 +11,7 @@ from headway.coordinator.core.plan import Place
 
 MAX_FAULTS = 200
 _MAX_CANDIDATES = 500
+_MAX_MEASURED = 12  # of them, those that share most letters
 _MAX_LISTED = 20
 
 Remedy: TypeAlias = "str | Callable[[], str]"
@@ -31,6 +33,7 @@ class Code(StrEnum):
     WRONG_VALUE = "wrong_value"
     CONTRADICTION = "contradiction"
     UNQUOTED_TEMPLATE = "unquoted_template"
+    NOT_A_TEMPLATE = "not_a_template"
     TEMPLATE_SYNTAX = "template_syntax"
     TEMPLATE_NOT_ALLOWED = "template_not_allowed"
     BARE_EXPRESSION = "bare_expression"
@@ -92,13 +95,18 @@ class Fault:
         return f"{self.line}:{self.column}: {kind}: {self.message}" + (f"; {self.remedy}" if self.remedy else "")
 
 
+class Enough(Exception):
+    """There are more faults than are shown: nothing that is still found would be."""
+
+
 class Faults:
     """Collects faults, so that one look shows them all."""
 
     def __init__(self) -> None:
         self._found: dict[Fault, None] = {}
+        self._closed: set[Place] = set()
 
-    def add(self, place: Place, code: Code, message: str, remedy: Remedy = "", *, warning: bool = False) -> None:
+    def add(self, place: Place, code: Code, message: str, remedy: Remedy, *, warning: bool = False) -> None:
         """Notes one. The same fault at the same place is noted once, however often an alias repeats it.
 
         Args:
@@ -107,25 +115,36 @@ class Faults:
             message: what is wrong.
             remedy: what to do; a function, if that takes time to find out.
             warning: it does not stand in the way of deploying.
+
+        Raises:
+            Enough: there are more than are shown.
         """
-        if len(self._found) > MAX_FAULTS:
+        if place in self._closed:
             return
-        if len(self._found) == MAX_FAULTS:
-            code, message, remedy, warning = (
-                Code.TOO_MANY,
-                "there are more faults than are shown",
-                "mend these first",
-                False,
-            )
-        remedy = remedy if isinstance(remedy, str) else remedy()
-        fault = Fault(line=place.line, column=place.column, code=code, message=message, remedy=remedy, warning=warning)
-        self._found[fault] = None
+        found = Fault(
+            line=place.line,
+            column=place.column,
+            code=code,
+            message=message,
+            remedy=remedy if isinstance(remedy, str) else remedy(),
+            warning=warning,
+        )
+        if len(self._found) >= MAX_FAULTS and found not in self._found:
+            message, remedy = "there are more faults than are shown", "mend these first"
+            self._found[replace(found, code=Code.TOO_MANY, message=message, remedy=remedy, warning=False)] = None
+            raise Enough
+        self._found[found] = None
+
+    def close(self, place: Place) -> None:
+        """Lets nothing more be said of a place: what stands there could not be read, and all else follows from that."""
+        self._closed.add(place)
 
     def say_that_checks_wait(self) -> None:
         """Notes, behind all the others, that there may be more, which only shows when these are mended."""
         last = max(self._found, key=lambda fault: (fault.line, fault.column))
         message = "further checks wait until what is found here is mended"
-        self.add(Place(line=last.line, column=last.column), Code.CHECKS_WAIT, message, warning=True)
+        found = Fault(line=last.line, column=last.column, code=Code.CHECKS_WAIT, message=message, warning=True)
+        self._found[found] = None
 
     def count(self, codes: Collection[Code]) -> int:
         """Returns how many there are of some kinds."""
@@ -144,14 +163,24 @@ def nearest(word: str, known: Collection[str]) -> Callable[[], str]:
     """Returns how to find the known word that is at most a few slips away, or else a list of what is known."""
 
     def find() -> str:
-        most = max(1, len(word) // 3)
-        candidates = islice((each for each in known if abs(len(each) - len(word)) <= most), _MAX_CANDIDATES)
-        slips, close = min(((_distance(word, each), each) for each in candidates), default=(len(word), ""))
-        if slips <= most and slips < len(word):
+        if close := close_to(word, known):
             return f"did you mean {close}?"
-        return f"known here: {', '.join(sorted(known))}" if 0 < len(known) <= _MAX_LISTED else ""
+        more = ", …" if len(known) > _MAX_LISTED else ""
+        return f"known here: {', '.join(sorted(known)[:_MAX_LISTED])}{more}" if known else ""
 
     return find
+
+
+def close_to(word: str, known: Collection[str]) -> str:
+    """Returns the known word that is at most a few slips away; empty: there is none."""
+    if same := next((each for each in islice(known, _MAX_CANDIDATES) if each.casefold() == word.casefold()), ""):
+        return same
+    most = max(1, len(word) // 3)
+    letters = set(word)
+    candidates = islice((each for each in known if abs(len(each) - len(word)) <= most), _MAX_CANDIDATES)
+    likely = nsmallest(_MAX_MEASURED, candidates, key=lambda each: len(letters.symmetric_difference(each)))
+    slips, close = min(((_distance(word, each), each) for each in likely), default=(len(word), ""))
+    return close if slips <= most and slips < len(word) else ""
 
 
 def _distance(one: str, other: str) -> int:

@@ -1,22 +1,48 @@
 """Reads the entries of a map by a table of fields, and each value by its kind."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from dataclasses import field as attribute
+from enum import StrEnum
 
-from headway.coordinator.core.cel import ALL_VARIABLES, FILTER_VARIABLES
 from headway.coordinator.core.compiler import language
-from headway.coordinator.core.compiler.faults import Code, Faults, nearest
-from headway.coordinator.core.compiler.language import Field
-from headway.coordinator.core.compiler.template_parser import TemplateParser
+from headway.coordinator.core.compiler.faults import Code, Faults, close_to, nearest
+from headway.coordinator.core.compiler.habits import ORDER, WORDS, instead_of_key
+from headway.coordinator.core.compiler.language import Field, Kind
+from headway.coordinator.core.compiler.slips import meant_duration
+from headway.coordinator.core.compiler.template_parser import TemplateParser, unknown_condition
 from headway.coordinator.core.compiler.yaml_tree import Source, Yaml, YamlList, YamlMap, YamlScalar
 from headway.coordinator.core.durations import parse_duration, spell_duration
 from headway.coordinator.core.plan import Expression, Place, RetryPolicy, Template, TimeOuts
 from headway.coordinator.core.schemas import DEPLOY_STEPS, Budget
 
 _NAME = re.compile(language.NAME_PATTERN)
+_KEY_IN_REMEDY = re.compile(r"\b([a-z_]+):")
+_SAMPLES: Mapping[StrEnum, str] = {
+    Kind.NAME: "a_name",
+    Kind.TEXT: "text",
+    Kind.INTEGER: "a number, such as 100",
+    Kind.TEMPLATE: '"${input.name}", or any value',
+    Kind.TEMPLATES: "{name: value}",
+    Kind.CONDITION: "an expression, such as input.amount > 100",
+    Kind.CODE: '"def run(input): return …"',
+    Kind.SCHEMA: "{type: object, properties: {…}}",
+    Kind.SCHEMAS: "{name: {type: number}}",
+    Kind.TEXTS: "[a, b]",
+    Kind.STATUSES: "[200, 201]",
+    Kind.NODE: "the name of a node",
+    Kind.NODES: "{name: {type: call, handler: …}}",
+    Kind.EDGES: "[[from, to]]",
+    Kind.CASES: "[{when: …, to: …}]",
+    Kind.REQUEST: '{url: "https://…"}',
+    Kind.RETRY: "{max_attempts: 3}",
+    Kind.DEFAULTS: "{retry: {max_attempts: 3}}",
+    Kind.RULES: "[{errors: [Name], max_attempts: 3}]",
+    Kind.BODY: "{type: call, handler: …}, or {nodes: …, edges: …}",
+    Kind.LAST: "{type: call, handler: …}, or {nodes: …, edges: …}",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +78,13 @@ class Entries:
     """
 
     def __init__(
-        self, reading: Reading, tree: YamlMap, fields: Sequence[Field], what: str, place: Place | None = None
+        self,
+        reading: Reading,
+        tree: YamlMap,
+        fields: Sequence[Field],
+        what: str,
+        place: Place | None = None,
+        name: str = "",
     ) -> None:
         """Checks the keys.
 
@@ -62,19 +94,46 @@ class Entries:
             fields: what may stand in it.
             what: what the map is, for messages: `a call node`.
             place: where to say that a key is missing; by default, where the map begins.
+            name: of the node that it is.
         """
         self.place = place or tree.place
         self._reading = reading
         self._tree = tree
         self._fields: Mapping[str, Field] = {field.name: field for field in fields}
-        for key, key_place in tree.keys.items():
-            if key not in self._fields:
-                message = f"unknown key {cut(key)} in {what}"
-                reading.faults.add(key_place, Code.UNKNOWN_KEY, message, nearest(key, self._fields))
+        self._meant = self._refuse_unknown(what, name)
         for field in fields:
-            if field.required and field.name not in tree.entries:
+            if field.required and field.name not in tree.entries and not {field.name, "type"} & self._meant:
                 message = f"{what} needs the key {field.name}"
-                reading.faults.add(self.place, Code.MISSING_KEY, message, f"add {field.name}: {field.kind.value}")
+                reading.faults.add(self.place, Code.MISSING_KEY, message, f"add {field.name}: {sample_of(field)}")
+
+    def _refuse_unknown(self, what: str, name: str) -> frozenset[str]:
+        """Says which keys have no meaning; returns those that were meant by them."""
+        meant: set[str] = set()
+        for key, place in self._tree.keys.items():
+            if key in self._fields:
+                continue
+            value = self._tree.entries[key]
+            remedy = instead_of_key(key, what, name, value) or _space_behind_colon(key)
+            close = "" if remedy else close_to(key, self._fields)
+            if close and close not in self._tree.entries:
+                meant.add(close)
+            is_node = isinstance(value, YamlMap) and "type" in value.entries
+            if is_node and not remedy and not close and "nodes" in self._fields:
+                remedy = f"{cut(key)} is a node: indent it below nodes:"
+            meant |= set(_KEY_IN_REMEDY.findall(remedy))
+            if key in ORDER:
+                meant.add("edges")
+            message = f"unknown key {cut(key)} in {what}"
+            self._reading.faults.add(place, Code.UNKNOWN_KEY, message, remedy or nearest(key, self._fields))
+        return frozenset(meant)
+
+    def means(self, name: str) -> bool:
+        """Returns whether a key is there, or another was meant to be it."""
+        return name in self or name in self._meant
+
+    def has_lost(self, name: str) -> bool:
+        """Returns whether something stands for a list, but not so that it can be read."""
+        return name in self._meant or (name in self and not isinstance(self._tree.entries[name], YamlList))
 
     def __contains__(self, name: str) -> bool:
         return name in self._tree.entries
@@ -99,7 +158,8 @@ class Entries:
             return None
         if "${" in tree.value:
             message = f"{name} is constant: no template can stand here"
-            self._reading.faults.add(tree.place, Code.TEMPLATE_NOT_ALLOWED, message, "write the text itself")
+            remedy = "write the text itself; where it is to be chosen, let a switch go to one of several nodes"
+            self._reading.faults.add(tree.place, Code.TEMPLATE_NOT_ALLOWED, message, remedy)
             return None
         return tree.value
 
@@ -122,7 +182,8 @@ class Entries:
         if isinstance(tree.value, str) and tree.value in words:
             return tree.value
         written = spell(tree.value)
-        self._reading.faults.add(tree.place, Code.WRONG_VALUE, f"{name} cannot be {written}", nearest(written, words))
+        remedy = WORDS.get(name, {}).get(written.lower()) or nearest(written, words)
+        self._reading.faults.add(tree.place, Code.WRONG_VALUE, f"{name} cannot be {written}", remedy)
         return None
 
     def boolean(self, name: str) -> bool | None:
@@ -130,7 +191,9 @@ class Entries:
         tree = self._scalar(name, "true or false")
         if tree is None or isinstance(tree.value, bool):
             return tree.value if tree is not None and isinstance(tree.value, bool) else None
-        self.wrong(tree.place, f"{name} must be true or false{_but_is(tree)}", "YAML 1.2 knows only true and false")
+        meant = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+        word = meant.get(spell(tree.value).lower(), "true or false")
+        self.wrong(tree.place, f"{name} must be true or false{_but_is(tree)}", f"write {word}, without quotes")
         return None
 
     def integer(self, name: str) -> int | None:
@@ -138,7 +201,8 @@ class Entries:
         value = self.number(name)
         if value is None or value == int(value):
             return int(value) if value is not None else None
-        self.wrong(self.place_of(name), f"{name} must be a whole number", "")
+        remedy = f"write {int(value)} or {int(value) + 1}"
+        self.wrong(self.place_of(name), f"{name} must be a whole number, this is {spell(value)}", remedy)
         return None
 
     def number(self, name: str) -> float | None:
@@ -151,8 +215,7 @@ class Entries:
             return None
         field = self._fields[name]
         if not field.least <= tree.value <= field.most:
-            bounds = f"{spell(field.least)} to {spell(field.most)}"
-            self._reading.faults.add(tree.place, Code.WRONG_VALUE, f"{name} must be within {bounds}")
+            self._out_of_bounds(name, tree.place, tree.value, spell)
             return None
         return tree.value
 
@@ -163,16 +226,20 @@ class Entries:
             return None
         milliseconds = parse_duration(tree.value) if isinstance(tree.value, str) else None
         if milliseconds is None:
-            is_number = isinstance(tree.value, int | float) and not isinstance(tree.value, bool)
-            remedy = f"write the unit: {tree.value}s" if is_number else "write 500ms, 30s, 1m30s, 2h or 2d"
+            remedy = meant_duration(tree.value) or "write 500ms, 30s, 1m30s, 2h or 2d"
             self.wrong(tree.place, f"{name} is no duration: {spell(tree.value)}", remedy)
             return None
         field = self._fields[name]
         if not field.least <= milliseconds <= field.most:
-            bounds = f"{spell_duration(int(field.least))} to {spell_duration(int(field.most))}"
-            self._reading.faults.add(tree.place, Code.WRONG_VALUE, f"{name} must be within {bounds}")
+            self._out_of_bounds(name, tree.place, milliseconds, lambda value: spell_duration(int(value)))
             return None
         return milliseconds
+
+    def _out_of_bounds(self, name: str, place: Place, value: float, spelt: Callable[[float], str]) -> None:
+        field = self._fields[name]
+        message = f"{name} must be within {spelt(field.least)} to {spelt(field.most)}, this is {spelt(value)}"
+        remedy = f"write at least {spelt(field.least)}" if value < field.least else f"write at most {spelt(field.most)}"
+        self._reading.faults.add(place, Code.WRONG_VALUE, message, remedy)
 
     def template(self, name: str) -> Template | None:
         """Returns a value that may hold templates."""
@@ -183,19 +250,22 @@ class Entries:
         """Returns a bare expression."""
         tree = self._scalar(name, "an expression")
         if tree is None:
-            return None
+            return unknown_condition(self.place_of(name)) if name in self else None
         text = tree.value if isinstance(tree.value, str) else spell(tree.value)
-        variables = FILTER_VARIABLES if self._fields[name].kind is language.Kind.FILTER else ALL_VARIABLES
-        return self._reading.templates.condition(tree, text, variables)
+        sees_payload = self._fields[name].kind is Kind.FILTER
+        return self._reading.templates.condition(tree, text, sees_payload=sees_payload)
 
     def map(self, name: str) -> YamlMap | None:
         """Returns a map."""
         tree = self._tree.entries.get(name)
         if tree is None or isinstance(tree, YamlMap):
             return tree
-        remedy = (
-            "write `key: value` lines, without dashes" if isinstance(tree, YamlList) else "write `key: value` lines"
-        )
+        if isinstance(tree, YamlScalar) and tree.value is None and name in self._meant:
+            return None
+        field, is_count = self._fields[name], isinstance(tree, YamlScalar) and isinstance(tree.value, int)
+        remedy = f"write {name}: {sample_of(field)}" + (", without dashes" if isinstance(tree, YamlList) else "")
+        if field.kind is Kind.RETRY and isinstance(tree, YamlScalar) and is_count:
+            remedy = f"write retry: {{max_attempts: {tree.value}}}, the first attempt included"
         self.wrong(tree.place, f"{name} must be a map{_but_is(tree)}", remedy)
         return None
 
@@ -204,7 +274,8 @@ class Entries:
         tree = self._tree.entries.get(name)
         if tree is None or isinstance(tree, YamlList):
             return tree
-        self.wrong(tree.place, f"{name} must be a list{_but_is(tree)}", "begin each item with `- `, or write [ … ]")
+        remedy = f"write {name}: {sample_of(self._fields[name])}"
+        self.wrong(tree.place, f"{name} must be a list{_but_is(tree)}", remedy)
         return None
 
     def texts(self, name: str) -> tuple[str, ...] | None:
@@ -219,7 +290,7 @@ class Entries:
             else:
                 is_empty = isinstance(item, YamlScalar) and item.value in (None, "")
                 remedy = "remove what is empty" if is_empty else "put it in quotes"
-                self.wrong(item.place, f"{name} must hold texts only", remedy)
+                self.wrong(item.place, f"{name} must hold texts only{_but_is(item)}", remedy)
         return tuple(texts)
 
     def integers(self, name: str) -> tuple[int, ...] | None:
@@ -235,7 +306,9 @@ class Entries:
                 numbers.append(value)
             else:
                 bounds = f"{spell(field.least)} to {spell(field.most)}"
-                self.wrong(item.place, f"{name} must hold whole numbers from {bounds}", "write [200, 409]")
+                this = spell(item.value) if isinstance(item, YamlScalar) else "a list or a map"
+                message = f"{name} must hold whole numbers from {bounds}, this is {this}"
+                self.wrong(item.place, message, "write [200, 409]")
         return tuple(numbers)
 
     def wrong(self, place: Place, message: str, remedy: str) -> None:
@@ -246,11 +319,22 @@ class Entries:
         tree = self._tree.entries.get(name)
         if tree is None or isinstance(tree, YamlScalar):
             return tree
-        code, message, remedy = Code.WRONG_TYPE, f"{name} must be {wanted}{_but_is(tree)}", ""
+        code, message = Code.WRONG_TYPE, f"{name} must be {wanted}{_but_is(tree)}"
+        remedy = f"write {wanted} behind {name}:"
         if looks_like_template(tree):
             code, remedy = Code.UNQUOTED_TEMPLATE, "put templates in quotes: YAML reads { } as a map"
         self._reading.faults.add(tree.place, code, message, remedy)
         return None
+
+
+def sample_of(field: Field) -> str:
+    """Returns what may stand behind a key, as somebody would write it."""
+    return _SAMPLES.get(field.kind, " or ".join(field.words) or field.kind.value)
+
+
+def _space_behind_colon(key: str) -> str:
+    name, colon, value = key.partition(":")
+    return f"write a space behind the colon: {name}: {value}" if colon and value else ""
 
 
 def check_name(reading: Reading, name: str, place: Place, what: str) -> bool:

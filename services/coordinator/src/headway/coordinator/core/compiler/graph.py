@@ -30,6 +30,11 @@ class Shape:
         """Returns whether a path leads from one to the other. Without cycles only."""
         return bool(self._ancestors[other] & self._bit[one])
 
+    def unrelated(self, name: str, others: Sequence[str]) -> Iterator[str]:
+        """Yields those of the others that a node neither leads to nor is led to from. Without cycles only."""
+        related = self._ancestors[name] | self._descendants[name]
+        return (each for each in others if not related & self._bit[each])
+
     def reach(self, name: str) -> frozenset[str]:
         """Returns the node and all that it leads to. Without cycles only."""
         bits = self._descendants[name]

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.language import Field, Kind
-from headway.coordinator.core.plan import Json
+from headway.coordinator.core.plan import Json, NodeType
 
 _DIALECT = "http://json-schema.org/draft-07/schema#"  # what editors know best
 
@@ -38,16 +38,16 @@ def _definitions() -> dict[str, Json]:
         },
         "duration": {
             "type": "string",
-            "pattern": r"^(?=.)(\d+d)?(\d+h)?(\d+m)?(\d+s)?(\d+ms)?$",
+            "pattern": f"^{language.DURATION_PATTERN}$",
             "maxLength": 40,
         },
         "constant": {"type": "string", "minLength": 1, "not": {"pattern": r"\$\{"}},
         "condition": {"type": ["string", "boolean"], "not": {"pattern": r"^\s*\$\{"}},
         "node": _node(),
-        "edge": {"oneOf": [chain, _object(language.EDGE)]},
+        "edge": {"oneOf": [chain, {**_object(language.EDGE), **_OF_EDGES}]},
         "case": _object(language.CASE),
         "request": _object(language.REQUEST),
-        "retry": _object(language.RETRY),
+        "retry": {**_object(language.RETRY), **_OF_TRIES},
         "timeouts": _object(language.TIMEOUT),
         "defaults": _object(language.DEFAULTS),
         "rule": _object(language.RETRY_RULE),
@@ -64,11 +64,12 @@ def _node() -> dict[str, Json]:
     branches: list[Json] = [
         {
             "if": {"required": ["type"], "properties": {"type": {"const": kind.value}}},
-            "then": {**_object(node.fields), "description": _plain(node.doc)},
+            "then": {**_object(node.fields), **_OF_NODES.get(kind, {}), "description": _plain(node.doc)},
         }
         for kind, node in language.NODES.items()
     ]
-    return {"type": "object", "required": ["type"], "properties": {"type": {"enum": types}}, "allOf": branches}
+    chosen: Json = {"enum": types, "description": "What the node does; its other keys depend on it."}
+    return {"type": "object", "required": ["type"], "properties": {"type": chosen}, "allOf": branches}
 
 
 def _object(fields: Sequence[Field]) -> dict[str, Json]:
@@ -123,15 +124,64 @@ def _bounds(field: Field) -> dict[str, Json]:
     return {"minimum": field.least, "maximum": field.most}
 
 
+_TEMPLATE: Json = {"type": "string", "pattern": r"\$\{"}
+
+
+def _text(field: Field) -> dict[str, Json]:
+    if field.pattern:
+        return {"type": "string", "pattern": f"^{field.pattern}$"}
+    return {"type": "string"} if field.name == "description" else {"$ref": "#/definitions/constant"}
+
+
+def _template(field: Field) -> dict[str, Json]:
+    if not field.shape:
+        return {}
+    constant: Json = {"type": field.shape, **({"pattern": f"^{field.pattern}$"} if field.pattern else {})}
+    is_any = field.shape == "string" and not field.pattern
+    return {"type": "string"} if is_any else {"anyOf": [constant, _TEMPLATE]}
+
+
+# What holds between keys of one map.
+_OF_NODES: Mapping[NodeType, dict[str, Json]] = {
+    NodeType.WAIT: {
+        "oneOf": [{"required": ["duration"]}, {"required": ["until"]}],
+        "dependencies": {"zone": ["until"]},
+    },
+    NodeType.FINISH: {
+        "if": {"required": ["message"]},
+        "then": {"required": ["outcome"], "properties": {"outcome": {"const": "failed"}}},
+    },
+    NodeType.JOIN: {
+        "if": {"required": ["rest"], "properties": {"rest": {"const": "cancel"}}},
+        "then": {"required": ["need"], "properties": {"need": {"not": {"const": "all"}}}},
+    },
+    NodeType.REPEAT: {"anyOf": [{"required": ["until"]}, {"required": ["while"]}]},
+}
+_OF_EDGES: dict[str, Json] = {
+    "if": {"required": ["errors"], "properties": {"errors": {"minItems": 1}}},
+    "then": {"required": ["on"], "properties": {"on": {"enum": ["failure", "timeout"]}}},
+}
+_OF_TRIES: dict[str, Json] = {
+    "allOf": [
+        {
+            "if": {"required": ["backoff"], "properties": {"backoff": {"enum": ["linear", "fixed"]}}},
+            "then": {"not": {"required": ["factor"]}},
+        },
+        {
+            "if": {"required": ["backoff"], "properties": {"backoff": {"const": "fixed"}}},
+            "then": {"not": {"required": ["max"]}},
+        },
+    ]
+}
 _BY_KIND: Mapping[StrEnum, Callable[[Field], dict[str, Json]]] = {
     Kind.NAME: _reference("name"),
-    Kind.TEXT: lambda field: {"type": "string"} if field.name == "description" else {"$ref": "#/definitions/constant"},
+    Kind.TEXT: _text,
     Kind.WORD: lambda field: {"enum": list[Json](str(word) for word in field.words)},
     Kind.INTEGER: lambda field: {"type": "integer", **_bounds(field)},
     Kind.NUMBER: lambda field: {"type": "number", **_bounds(field)},
     Kind.BOOLEAN: _always({"type": "boolean"}),
     Kind.DURATION: _reference("duration"),
-    Kind.TEMPLATE: _always({}),
+    Kind.TEMPLATE: _template,
     Kind.TEMPLATES: _always({"type": "object", "minProperties": 1, "propertyNames": {"$ref": "#/definitions/name"}}),
     Kind.CONDITION: _reference("condition"),
     Kind.CODE: _always({"type": "string"}),

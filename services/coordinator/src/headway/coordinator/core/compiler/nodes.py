@@ -1,22 +1,21 @@
 """Reads the nodes of a source: everything about a node that needs no other node."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-
-import orjson
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from headway.coordinator.core.compiler import language
+from headway.coordinator.core.compiler.drafts import BodyDraft, CaseDraft, NodeDraft, Target, with_bodies
 from headway.coordinator.core.compiler.faults import Code, nearest
 from headway.coordinator.core.compiler.fields import Entries, Reading, check_name, cut, spell
+from headway.coordinator.core.compiler.habits import ORDER, TYPES
+from headway.coordinator.core.compiler.language import Field
 from headway.coordinator.core.compiler.policies import lease_within, read_retry, read_timeouts
 from headway.coordinator.core.compiler.python_code import complaint_about
 from headway.coordinator.core.compiler.schema import check_schema
 from headway.coordinator.core.compiler.template_parser import Located, Site, object_of, offset_of
+from headway.coordinator.core.compiler.waits import read_wait
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
-from headway.coordinator.core.instants import split_zone
 from headway.coordinator.core.plan import (
     FINALLY,
     LOOP_NODES,
@@ -30,77 +29,18 @@ from headway.coordinator.core.plan import (
     TimeOuts,
 )
 
-_HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,254}")
-_QUEUE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
-_EVENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,254}")
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[-+]\d\d:\d\d)")
+_HANDLER = re.compile(language.HANDLER_PATTERN)
+_QUEUE = re.compile(language.QUEUE_PATTERN)
+_EVENT = re.compile(language.EVENT_PATTERN)
 _NONE = "none"
+_KINDS = tuple(language.NODES.items())
 _WITHOUT_TEMPLATES = ("type", "code", "cases", "body")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A node that another names, and where."""
-
-    node: str
-    place: Place
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseDraft:
-    """A case of a switch whose edge has no number yet."""
-
-    when: Expression
-    to: Target
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeDraft:
-    """A node as far as it stands by itself.
-
-    Attributes:
-        node: the node of the plan, without the edges of a switch.
-        place: of its id.
-        places: where the values of its keys stand.
-        sites: the expressions in it.
-        cases, default: switch; no default: nowhere.
-        is_whole: no fault in it hides what it is or where it leads.
-    """
-
-    node: Node
-    place: Place
-    places: Mapping[str, Place] = field(default_factory=dict[str, Place])
-    sites: tuple[Site, ...] = ()
-    cases: tuple[CaseDraft, ...] = ()
-    default: Target | None = None
-    is_whole: bool = True
-    body: "BodyDraft | None" = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BodyDraft:
-    """The body of a map or repeat, as it stands.
-
-    Attributes:
-        nodes, edges: as a workflow has them.
-        single: it is one node.
-        result: the expressions in `output` and `until`, evaluated where the body ends.
-        repeats: the expressions in `while`, evaluated before it begins.
-    """
-
-    nodes: "dict[str, NodeDraft]"
-    edges: YamlList | None
-    single: bool
-    result: tuple[Site, ...]
-    repeats: tuple[Site, ...]
-
-
-def with_bodies(drafts: Mapping[str, NodeDraft]) -> Iterator[NodeDraft]:
-    """Goes through nodes, and those in their bodies at any depth."""
-    for draft in drafts.values():
-        yield draft
-        if draft.body is not None:
-            yield from with_bodies(draft.body.nodes)
+_NO_BODY = BodyDraft(nodes={}, edges=None, single=False, result=(), repeats=())
+_KEYS_OF_NODES = {field.name for kind in language.NODES.values() for field in kind.fields} - {
+    field.name for field in language.LAST
+}
 
 
 def read_nodes(reading: Reading, tree: YamlMap, depth: int = 0) -> dict[str, NodeDraft]:
@@ -135,7 +75,7 @@ def _read_node(reading: Reading, name: str, place: Place, tree: Yaml, depth: int
         reading.faults.add(place, Code.TOO_DEEP, message, "let an inner one follow an outer one")
         return bare
     fields = language.NODES[node_type].fields
-    entries = Entries(reading, tree, fields, f"a {node_type.value} node", place)
+    entries = Entries(reading, tree, fields, f"a {node_type.value} node", place, name)
     reading.templates.take_sites()
     bare = replace(bare, node=Node(id=name, type=node_type), is_whole=True)
     if node_type in LOOP_NODES:
@@ -143,7 +83,8 @@ def _read_node(reading: Reading, name: str, place: Place, tree: Yaml, depth: int
     else:
         draft = _READERS[node_type](reading, entries, bare)
     places = {key: value.place for key, value in tree.entries.items()}
-    return replace(draft, places=places, sites=reading.templates.take_sites())
+    is_whole = draft.is_whole and not (ORDER - {field.name for field in fields}) & tree.entries.keys()
+    return replace(draft, places=places, sites=reading.templates.take_sites(), is_whole=is_whole)
 
 
 def _read_templates(reading: Reading, tree: YamlMap) -> tuple[Site, ...]:
@@ -159,15 +100,30 @@ def _read_type(reading: Reading, name: str, place: Place, tree: YamlMap) -> Node
     written = tree.entries.get("type")
     known = tuple(each.value for each in NodeType)
     if written is None:
-        remedy = f"add type: {', '.join(known)}"
-        reading.faults.add(place, Code.MISSING_KEY, f"the node {name} needs the key type", remedy)
+        _say_without_type(reading, name, place, tree)
         return None
     if isinstance(written, YamlScalar) and isinstance(written.value, str) and written.value in known:
         return NodeType(written.value)
     spelt = spell(written.value) if isinstance(written, YamlScalar) else "a map or list"
-    message = f"there is no node type {spelt}"
-    reading.faults.add(written.place, Code.UNKNOWN_NODE_TYPE, message, nearest(spelt, known))
+    message = f"there is no node type {cut(spelt)}"
+    remedy = TYPES.get(spelt) or nearest(spelt, known)
+    reading.faults.add(written.place, Code.UNKNOWN_NODE_TYPE, message, remedy)
     return None
+
+
+def _say_without_type(reading: Reading, name: str, place: Place, tree: YamlMap) -> None:
+    """Says that a node has no type, and which one it seems to be by its keys."""
+    near = next((key for key in tree.entries if key.casefold().partition(":")[0] == "type"), None)
+    if near is not None:
+        remedy = "write a space behind the colon" if ":" in near else "write type, in small letters"
+        message = f"unknown key {cut(near)} in the node {name}"
+        reading.faults.add(tree.keys[near], Code.UNKNOWN_KEY, message, remedy)
+        return
+    own = {kind: {field.name for field in node.fields if field.required} - {"type"} for kind, node in _KINDS}
+    likely = [kind for kind, keys in own.items() if keys and keys <= tree.entries.keys()]
+    kinds = likely or list(own)
+    remedy = f"add type: {', '.join(kinds[:-1])}{' or ' if kinds[:-1] else ''}{kinds[-1]}"
+    reading.faults.add(place, Code.MISSING_KEY, f"the node {name} needs the key type", remedy)
 
 
 # Worker nodes
@@ -195,7 +151,10 @@ def _read_request(reading: Reading, tree: YamlMap) -> Template:
         if value is None:
             continue
         if isinstance(value, Literal) and not isinstance(value.value, wanted):
-            entries.wrong(entries.place_of(name), f"{name} must be {'text' if wanted is str else 'a map'}", "")
+            message, remedy = f"{name} must be a map", f"write {name}: {{name: value}}"
+            if wanted is str:
+                message, remedy = f"{name} must be text", f"write {name}: https://…"
+            entries.wrong(entries.place_of(name), f"{message}, this is {_shown(value.value)}", remedy)
         members[name] = value
     statuses = entries.integers("expect")
     if statuses is not None:
@@ -204,6 +163,10 @@ def _read_request(reading: Reading, tree: YamlMap) -> Template:
     if timeout_ms is not None:
         members["timeout"] = Literal(value=timeout_ms / 1_000)  # the handler counts in seconds
     return object_of(members)
+
+
+def _shown(value: Json) -> str:
+    return "a list" if isinstance(value, list) else "a map" if isinstance(value, dict) else spell(value)
 
 
 def _read_python(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
@@ -322,63 +285,6 @@ def _read_finish(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDr
 # Wait nodes
 
 
-def _read_wait(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
-    wait, until, zone = entries.template("duration"), entries.template("until"), entries.template("zone")
-    if ("duration" in entries) == ("until" in entries):
-        has = "both duration and until" if "until" in entries else "neither duration nor until"
-        remedy = "exactly one of the two says how long"
-        reading.faults.add(entries.place, Code.CONTRADICTION, f"the wait node has {has}", remedy)
-    if "zone" in entries and "until" not in entries:
-        reading.faults.add(entries.place_of("zone"), Code.CONTRADICTION, "zone goes with until", "remove it")
-    if isinstance(zone, Literal):
-        _check_zone(reading, entries.place_of("zone"), zone.value)
-    if isinstance(until, Literal):
-        _check_instant(reading, entries, until.value, has_zone="zone" in entries)
-    wait_ms = entries.duration("duration") if isinstance(wait, Literal) else None
-    wait = None if isinstance(wait, Literal) else wait
-    return replace(draft, node=replace(draft.node, wait_ms=wait_ms, wait=wait, until=until, zone=zone))
-
-
-def _check_instant(reading: Reading, entries: Entries, value: Json, *, has_zone: bool) -> None:
-    local, zone = split_zone(value) if isinstance(value, str) else ("", "")
-    named = bool(zone) + has_zone
-    if _is_instant(local) if not named else named == 1 and _is_instant(f"{local}Z"):
-        tree = entries.tree("until")
-        if zone and isinstance(value, str) and isinstance(tree, YamlScalar):
-            _check_zone(reading, Located(reading.source, tree, value).place(len(value) - len(zone)), zone)
-        return
-    remedy = "write 2030-01-31T09:00:00+01:00, with Z for UTC, or 2030-01-31T09:00:00 Europe/Vienna"
-    message = "until is no instant with either an offset or a zone"
-    reading.faults.add(entries.place_of("until"), Code.WRONG_VALUE, message, remedy)
-
-
-def _check_zone(reading: Reading, place: Place, zone: Json) -> None:
-    zones = reading.zones
-    if zones is None or (isinstance(zone, str) and zone in zones):
-        return
-    name = zone if isinstance(zone, str) else orjson.dumps(zone).decode()
-    message = f"there is no time zone {cut(name)!r}"
-    reading.faults.add(place, Code.UNKNOWN_ZONE, message, lambda: _nearest_zone(name, zones))
-
-
-def _nearest_zone(name: str, zones: AbstractSet[str]) -> str:
-    city = name.strip().replace(" ", "_").casefold()
-    named = sorted(zone for zone in zones if city == zone.rpartition("/")[2].casefold())
-    if named:
-        return f"did you mean {named[0]}?"
-    return nearest(name, zones)() or "name one of the IANA database, such as Europe/Vienna"
-
-
-def _is_instant(value: object) -> bool:
-    if not isinstance(value, str) or not _INSTANT.fullmatch(value):
-        return False
-    try:
-        datetime.fromisoformat(value.upper())
-    except ValueError:
-        return False
-    return True
-
-
 def _read_wait_for_event(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
     given = entries.template("event") if "event" in entries else None
     is_computed = given is not None and not isinstance(given, Literal)
@@ -424,7 +330,9 @@ def _read_subflow(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeD
 
 def _read_loop(reading: Reading, entries: Entries, draft: NodeDraft, depth: int) -> NodeDraft:
     templates = reading.templates
-    nodes, edges, single = _read_body(reading, entries, depth)
+    tree = entries.map("body")
+    body = _NO_BODY if tree is None else _read_body(reading, tree, language.BODY, "a body", depth + 1)[0]
+    nodes = body.nodes
     templates.take_sites()
     output, ends_when = entries.template("output"), None
     node = replace(
@@ -454,19 +362,22 @@ def _read_loop(reading: Reading, entries: Entries, draft: NodeDraft, depth: int)
         message = "keep_last cannot stand where a node of the body counts signals"
         remedy = "remove it: what was counted is known by the rows of its iterations"
         reading.faults.add(entries.place_of("keep_last"), Code.CONTRADICTION, message, remedy)
-    body = BodyDraft(nodes=nodes, edges=edges, single=single, result=result, repeats=repeats)
+    body = replace(body, result=result, repeats=repeats)
     return replace(draft, node=node, body=body, is_whole=bool(nodes) or draft.is_whole)
 
 
-def _read_body(reading: Reading, entries: Entries, depth: int) -> tuple[dict[str, NodeDraft], YamlList | None, bool]:
-    tree = entries.map("body")
-    if tree is None:
-        return {}, None, False
-    if "type" in tree.entries:
-        return {language.ONLY_NODE: _read_node(reading, language.ONLY_NODE, tree.place, tree, depth + 1)}, None, True
-    inner = Entries(reading, tree, language.BODY, "a body")
-    nodes = inner.map("nodes")
-    return read_nodes(reading, nodes, depth + 1) if nodes is not None else {}, inner.list("edges"), False
+def _read_body(
+    reading: Reading, tree: YamlMap, fields: Sequence[Field], what: str, depth: int
+) -> tuple[BodyDraft, Entries | None]:
+    """Returns what lies in a map, in a repeat or in `finally`: one node, or a graph, whose entries come along."""
+    if "type" in tree.entries or ("nodes" not in tree.entries and _KEYS_OF_NODES & tree.entries.keys()):
+        only = {language.ONLY_NODE: _read_node(reading, language.ONLY_NODE, tree.place, tree, depth)}
+        return replace(_NO_BODY, nodes=only, single=True), None
+    entries = Entries(reading, tree, fields, what)
+    found = entries.map("nodes")
+    nodes = read_nodes(reading, found, depth) if found is not None else {}
+    edges = entries.list("edges") if nodes else None
+    return replace(_NO_BODY, nodes=nodes, edges=edges, has_lost_edges=entries.has_lost("edges")), entries
 
 
 def read_finally(reading: Reading, outer: Entries) -> NodeDraft | None:
@@ -474,17 +385,9 @@ def read_finally(reading: Reading, outer: Entries) -> NodeDraft | None:
     tree = outer.map(FINALLY)
     if tree is None:
         return None
-    edges: YamlList | None = None
-    timeout_ms: int | None = None
-    single = "type" in tree.entries
-    if single:
-        nodes = {language.ONLY_NODE: _read_node(reading, language.ONLY_NODE, tree.place, tree, 1)}
-    else:
-        entries = Entries(reading, tree, language.LAST, FINALLY)
-        found = entries.map("nodes")
-        nodes = read_nodes(reading, found, 1) if found is not None else {}
-        edges, timeout_ms = entries.list("edges"), entries.duration("timeout")
-    for draft in with_bodies(nodes):
+    body, entries = _read_body(reading, tree, language.LAST, FINALLY, 1)
+    timeout_ms = entries.duration("timeout") if entries is not None else None
+    for draft in with_bodies(body.nodes):
         if draft.node.type is NodeType.FINISH:
             message = f"finish cannot stand in {FINALLY}: by then it is known how the run ends"
             reading.faults.add(draft.place, Code.NOT_IN_A_BODY, message, "leave it out; a failure of its nodes counts")
@@ -496,8 +399,7 @@ def read_finally(reading: Reading, outer: Entries) -> NodeDraft | None:
         ends_when=Expression(source="true", reads=(), place=tree.place),
         timeouts=TimeOuts(total_ms=timeout_ms),
     )
-    body_draft = BodyDraft(nodes=nodes, edges=edges, single=single, result=(), repeats=())
-    return NodeDraft(node=node, place=tree.place, body=body_draft, is_whole=bool(nodes))
+    return NodeDraft(node=node, place=tree.place, body=body, is_whole=bool(body.nodes))
 
 
 def _read_map(reading: Reading, entries: Entries, node: Node) -> Node:
@@ -542,7 +444,7 @@ _READERS: Mapping[NodeType, Callable[[Reading, Entries, NodeDraft], NodeDraft]] 
     NodeType.JOIN: _read_join,
     NodeType.SET: _read_set,
     NodeType.FINISH: _read_finish,
-    NodeType.WAIT: _read_wait,
+    NodeType.WAIT: read_wait,
     NodeType.WAIT_FOR_EVENT: _read_wait_for_event,
     NodeType.SUBFLOW: _read_subflow,
 }

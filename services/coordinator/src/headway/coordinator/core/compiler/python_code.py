@@ -15,7 +15,7 @@ class Complaint:
     line: int
     column: int
     message: str
-    remedy: str = ""
+    remedy: str
 
 
 def complaint_about(code: str) -> Complaint | None:
@@ -26,7 +26,8 @@ def complaint_about(code: str) -> Complaint | None:
     except SyntaxError as error:
         return _syntax(code, error)
     except (ValueError, RecursionError, MemoryError):
-        return Complaint(line=1, column=1, message="the code cannot be read: it is nested too deeply, or no text")
+        message = "the code cannot be read: it is nested too deeply, or no text"
+        return Complaint(line=1, column=1, message=message, remedy="nest it less deeply")
     defined = [each for each in _top_level(module.body) if _defines_run(each)]
     if not defined:
         return Complaint(line=1, column=1, message="the code defines no function run", remedy=_REMEDY)
@@ -44,7 +45,9 @@ def _syntax(code: str, error: SyntaxError) -> Complaint:
     lines = code.split("\n")
     line = min(max(error.lineno or 1, 1), len(lines))
     column = min(max(error.offset or 1, 1), len(lines[line - 1]) + 1)
-    remedy = "code holds no templates: values come in as input" if "${" in lines[line - 1] else ""
+    remedy = "mend this line of the code"
+    if "${" in lines[line - 1]:
+        remedy = "code holds no templates: values come in as input"
     return Complaint(line=line, column=column, message=f"the code is no Python: {error.msg}", remedy=remedy)
 
 

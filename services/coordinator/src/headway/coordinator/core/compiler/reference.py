@@ -7,6 +7,7 @@ from headway.coordinator.core.cel import limits
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.fields import spell
 from headway.coordinator.core.compiler.language import Field, Kind
+from headway.coordinator.core.compiler.template_parser import MAX_EXPRESSIONS_BYTES
 from headway.coordinator.core.compiler.yaml_tree import MAX_BYTES, MAX_DEPTH, MAX_VALUES
 from headway.coordinator.core.durations import spell_duration
 from headway.coordinator.core.effort import BYTES_A_STEP, DECISION_STEPS
@@ -71,6 +72,9 @@ def _limits() -> str:
         "checks that all schemas ask for of themselves, at deploy": f"{DEPLOY_STEPS:,}: about 2,500 properties",
         "a name": f"{language.MAX_NAME} characters",
         "an expression": f"{limits.MAX_SOURCE_BYTES:,} bytes",
+        "all different expressions of a file, those that are only a path left out": (
+            f"{MAX_EXPRESSIONS_BYTES:,} bytes, 128 added for each"
+        ),
         "`map`, `filter`, `all`, `exists` inside one another": str(limits.MAX_LOOPS),
         "items of a list that an expression goes through": f"{limits.MAX_LIST[1]:,}; {limits.MAX_LIST[2]} when nested; "
         "fewer when much is computed for each",

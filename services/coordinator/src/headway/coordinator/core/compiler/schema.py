@@ -13,6 +13,7 @@ from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap,
 from headway.coordinator.core.plan import Json, Place
 from headway.coordinator.core.schemas import (
     DEPLOY_STEPS,
+    KEYWORDS,
     MAX_STEPS,
     Budget,
     PatternInvalid,
@@ -25,6 +26,7 @@ from headway.coordinator.core.schemas import (
     validator_of,
 )
 
+_KNOWN = KEYWORDS | {"$id", "$schema", "$defs", "definitions", "title", "description"}
 _REFERENCES = ("$ref", "$dynamicRef")
 _NAMES = ("$anchor", "$dynamicAnchor", "$id")
 _REFERENCE_STEPS = 10
@@ -40,6 +42,10 @@ def check_schema(reading: Reading, tree: Yaml, what: str) -> Json:
     if not isinstance(tree, YamlMap):
         reading.faults.add(tree.place, Code.SCHEMA_INVALID, f"{what} must be a map", "write {type: object, …}")
         return None
+    if tree.entries and not _KNOWN & tree.entries.keys():
+        message = f"no key of {what} is one of JSON Schema's: anything fits"
+        remedy = "write {type: object, properties: {name: {type: number}}}"
+        reading.faults.add(tree.place, Code.SCHEMA_INVALID, message, remedy, warning=True)
     was_spent = reading.schema_steps.is_spent
     try:
         _check(reading, tree, schema)
@@ -84,7 +90,9 @@ def _explain_schema(error: ValidationError) -> tuple[str, str]:
     if error.absolute_path and error.absolute_path[-1] == "type":
         remedy = "types are array, boolean, integer, null, number, object and string"
         return f"not JSON Schema: {error.instance!r} is no type", remedy
-    return f"not JSON Schema: {cut_message(error)}", ""
+    keyword = next((str(step) for step in reversed(error.absolute_path) if isinstance(step, str)), "")
+    remedy = f"mend what stands behind {keyword}" if keyword else "write {type: object, …}"
+    return f"not JSON Schema: {cut_message(error)}", remedy
 
 
 def _check_references(reading: Reading, tree: Yaml, schema: Json) -> None:
@@ -147,7 +155,8 @@ def _try_out(reading: Reading, tree: Yaml, schema: Json) -> None:
         message = "a reference leads back to itself"
         reading.faults.add(tree.place, Code.SCHEMA_INVALID, message, "let it lead into properties or items")
     except (Unresolvable, TypeError) as error:  # TypeError: a number that JSON has no place for
-        reading.faults.add(tree.place, Code.SCHEMA_INVALID, f"this schema cannot be used: {error}")
+        message = f"this schema cannot be used: {error}"
+        reading.faults.add(tree.place, Code.SCHEMA_INVALID, message, "leave out what the message names")
 
 
 def _texts_at(tree: Yaml, keys: tuple[str, ...]) -> Iterator[tuple[str, Place]]:

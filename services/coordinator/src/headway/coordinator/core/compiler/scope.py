@@ -7,16 +7,18 @@ from typing import Protocol
 
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.certainty import Certainty
+from headway.coordinator.core.compiler.drafts import BodyDraft, NodeDraft, with_bodies
 from headway.coordinator.core.compiler.edges import EdgeDraft
-from headway.coordinator.core.compiler.faults import Code, Faults, nearest
+from headway.coordinator.core.compiler.faults import Code, Faults, Remedy, nearest
 from headway.coordinator.core.compiler.graph import Shape
-from headway.coordinator.core.compiler.nodes import BodyDraft, NodeDraft, with_bodies
+from headway.coordinator.core.compiler.names import instead_of_field, instead_of_name
 from headway.coordinator.core.compiler.template_parser import Mention, Site
 from headway.coordinator.core.plan import FINALLY, LOOP_NODES, Edge, EdgeKind, Node, NodeType, VariablePath
 from headway.coordinator.core.templates import spell
 
 _ERROR_EDGES = (EdgeKind.FAILURE, EdgeKind.TIMEOUT, EdgeKind.ALWAYS)
 _HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)
+_PAYLOAD = "payload"
 _END = ""  # stands for the end of a body
 _GIVEN_BY: Mapping[str, tuple[NodeType, ...]] = {
     "item": (NodeType.MAP,),
@@ -83,6 +85,10 @@ class _Check(Protocol):
     def __call__(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None: ...
 
 
+def _is_there(mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
+    """A name that is everywhere, and of whose fields nothing is known here."""
+
+
 class ScopeCheck:
     """Goes through all expressions of a workflow.
 
@@ -113,6 +119,7 @@ class ScopeCheck:
         self._shape = shape
         self._certainty = Certainty(nodes, shape) if shape is not None else None
         self._checks: Mapping[str, _Check] = {
+            "input": _is_there,
             "nodes": self._check_nodes,
             "vars": self._check_vars,
             "run": self._check_run,
@@ -210,9 +217,11 @@ class ScopeCheck:
         if shape is None or certainty is None:
             return
         for variable, names in self._setters.items():
-            setters = list(names)
-            for place, one in enumerate(setters):
-                other = next((each for each in setters[:place] if not _is_ordered(shape, certainty, one, each)), None)
+            before: list[str] = []
+            for one in names:
+                apart = shape.unrelated(one, before)
+                other = next((each for each in apart if not certainty.exclude(one, each)), None)
+                before.append(one)
                 if other is not None:
                     message = f"{other} and {one} both set {variable}, and nothing says which of them comes first"
                     remedy = f"let one lead to the other, or give the variable in {one} another name"
@@ -226,55 +235,126 @@ class ScopeCheck:
         for site in sites:
             guards = frozenset(_guard_of(mention) for mention in site.mentions)
             for mention in site.mentions:
-                check = self._checks.get(mention.path[0])
-                if check is not None:
-                    check(mention, view, guarded=_guard_key(mention.path) in guards)
+                name = mention.path[0]
+                if name in self._checks:
+                    self._checks[name](mention, view, guarded=_guard_key(mention.path) in guards)
+                elif name != _PAYLOAD:
+                    self._say_unknown(mention, view, site)
+                elif not site.sees_payload:
+                    message = "payload is there only in the filter of a wait_for_event node"
+                    remedy = "read nodes.name.output: a signal's payload is its node's output"
+                    self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, remedy)
+
+    def _say_unknown(self, mention: Mention, view: Viewpoint | None, site: Site) -> None:
+        name = mention.path[0]
+        nodes, variables = set(self._nodes_seen(view)), self._variables_seen(view)
+        scope = [_PAYLOAD] if site.sees_payload else []
+        scope += self._scope(view, has_nodes=bool(nodes), has_variables=bool(variables))
+        remedy = instead_of_name(mention.path, scope, nodes, variables)
+        self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, f"unknown name {name}", remedy)
+
+    def _scope(self, view: Viewpoint | None, *, has_nodes: bool, has_variables: bool) -> list[str]:
+        """Returns the names that may be read, innermost first."""
+        given = [name for loop in self._loops_around() for name, kinds in _GIVEN_BY.items() if loop.type in kinds]
+        is_there = {
+            "error": view is not None and view.error != "never",
+            **dict.fromkeys(given, True),
+            "loops": bool(given),
+            "outcome": self._around is not None and self._around.is_in_finally,
+            "nodes": has_nodes,
+            "vars": has_variables,
+            "input": True,
+            "run": True,
+        }
+        return [name for name, is_so in is_there.items() if is_so]
+
+    def _nodes_seen(self, view: Viewpoint | None) -> Iterator[str]:
+        """The nodes that can be read; all of them, where it is not known what comes before."""
+        yield from (name for name in self._nodes if (view is None or self._is_visible(name, view)) and name != FINALLY)
+        if self._around is not None:
+            outer = self._around.scope
+            yield from outer._nodes_seen(outer._view_of(self._around.loop.node.id))  # noqa: SLF001 - of its own kind
+
+    def _variables_seen(self, view: Viewpoint | None) -> list[str]:
+        return [name for name in self._all_setters() if self._knowledge_of(name, view) is not _Known.NOT]
+
+    def _all_setters(self) -> Collection[str]:
+        outer = self._around.scope._all_setters() if self._around is not None else ()  # noqa: SLF001 - of its own kind
+        return dict.fromkeys((*self._setters, *outer))
 
     def _check_nodes(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
-        around = self._around
-        match mention.path:
-            case (_, name, *_) if name not in self._nodes and around is not None and around.scope.knows(name):
-                around.scope.check_from_inside(around.loop, mention, guarded=guarded)
-            case (_, name, *_) if name not in self._nodes and name in self._inside:
-                loop = self._inside[name]
-                message = f"{name} is in the body of {loop}: from outside it cannot be read"
-                remedy = f"give it by the output of {loop} and write {spell(('nodes', loop, 'output'))}"
-                self._faults.add(mention.place, Code.INSIDE_A_BODY, message, remedy)
+        around, path = self._around, mention.path
+        _, name, field = (*path, "", "")[:3]
+        if name not in self._nodes and around is not None and around.scope.knows(name):
+            around.scope.check_from_inside(around.loop, mention, guarded=guarded)
+        elif (fault := self._misnamed(path)) is not None:
+            self._faults.add(mention.place, *fault)
+        elif view is None:
+            self.has_left_out = True
+        elif not self._is_visible(name, view):
+            self._faults.add(mention.place, Code.NOT_AN_ANCESTOR, *self._why_not_visible(name, view))
+        elif field != "state" and not (mention.tested or guarded or view.has_succeeded(name)):
+            remedy = f"guard it: has({spell(path[:3])}) ? {spell(path)} : null"
+            message = f"{name} may not have succeeded when this is evaluated"
+            self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
+
+    def _misnamed(self, path: VariablePath) -> tuple[Code, str, Remedy] | None:
+        """What is wrong with a path as it is spelt, wherever it stands."""
+        match path:
+            case (_, str() as name, *_) if name not in self._nodes and name in self._inside:
+                return self._leads_into_body(self._inside[name], name)
             case (_, name, *_) if name not in self._nodes:
-                remedy = nearest(name, self._nodes)
-                self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, f"there is no node {name}", remedy)
-            case (_, name, step, *rest) if step not in self._fields_of(name):
-                close = nearest(step, self._fields_of(name))()
-                full = f"write {spell(('nodes', name, 'output', step, *rest))}"
-                remedy = close if close.startswith("did you mean") else full
-                message = f"{spell(mention.path)} is nothing: a node has output and state"
-                self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, remedy)
-            case (_, name):
-                message = f"{spell(mention.path)} is nothing: a node has output and state"
-                remedy = f"write {spell(('nodes', name, 'output'))}"
-                self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, remedy)
-            case (_, _, *_) if view is None:
-                self.has_left_out = True
-            case (_, name, *_) if view is not None and not self._is_visible(name, view):
-                message = f"{name} does not come before {view.node}: its output is not there yet"
-                remedy = f"add an edge so that {name} leads to {view.node}"
-                self._faults.add(mention.place, Code.NOT_AN_ANCESTOR, message, remedy)
-            case (_, _, "state", *_):
-                return
-            case (_, name, "output" | "counts", *_) if view is not None:
-                if not (mention.tested or guarded or view.has_succeeded(name)):
-                    remedy = f"guard it: has(nodes.{name}.{mention.path[2]}) ? {spell(mention.path)} : null"
-                    message = f"{name} may not have succeeded when this is evaluated"
-                    self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
+                return Code.UNKNOWN_REFERENCE, f"there is no node {name}", nearest(name, self._nodes)
+            case (_, name, *_) if name == FINALLY:
+                message = f"{FINALLY} runs when all else is over: nothing can read it"
+                return Code.NOT_AN_ANCESTOR, message, "read outcome, or a node outside of it, in its own nodes"
+            case (_, name, inner, *_) if self._leads_inside(name, inner):
+                return self._leads_into_body(name, inner)
+            case (_, name, field, *_) if field in self._fields_of(name):
+                return None
+            case (_, name, *_):
+                fields = self._fields_of(name)
+                has = " and ".join(", ".join(fields).rsplit(", ", 1))
+                message = f"{spell(path)} is nothing: a {self._nodes[name].type} node has {has}"
+                return Code.UNKNOWN_REFERENCE, message, instead_of_field(path, fields)
             case _:
-                message = "nodes must be followed by a node's id"
-                self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, "write nodes.name.output")
+                return Code.UNKNOWN_REFERENCE, "nodes must be followed by a node's id", "write nodes.name.output"
 
     def check_from_inside(self, loop: NodeDraft, mention: Mention, *, guarded: bool) -> None:
         """Checks what an expression in the body of a map or repeat of this graph names: it sees what that node sees."""
         view = self._view_of(loop.node.id)
         self._checks[mention.path[0]](mention, view, guarded=guarded)
         self.has_left_out = self.has_left_out or view is None
+
+    def _leads_inside(self, name: str, inner: str) -> bool:
+        loop = self._nodes[name]
+        return loop.type in LOOP_NODES and (self._inside.get(inner) == name or inner in (language.ONLY_NODE, "body"))
+
+    def _leads_into_body(self, loop: str, inner: str) -> tuple[Code, str, Remedy]:
+        message = f"{inner} is in the body of {loop}: from outside it cannot be read"
+        if loop == FINALLY:
+            return Code.INSIDE_A_BODY, message, f"do it in a node of {FINALLY}, which runs when all else is over"
+        gives = "the list of what the items give"
+        if self._nodes[loop].type is NodeType.REPEAT:
+            gives = "what the last iteration gives"
+        remedy = f"write {spell(('nodes', loop, 'output'))}, {gives}; output of {loop} says what that is"
+        return Code.INSIDE_A_BODY, message, remedy
+
+    def _why_not_visible(self, name: str, view: Viewpoint) -> tuple[str, str]:
+        """Why a node's output is not there yet, and what to do about that."""
+        here = view.node
+        if name == here:
+            message = f"{name} reads its own output, which is there only behind it"
+            is_repeat = self._nodes[name].type is NodeType.REPEAT
+            return message, "in its body, read last" if is_repeat else f"read it in a node that {name} leads to"
+        message = f"{name} does not come before {here}: its output is not there yet"
+        if view.sees == "none":
+            return message, "read last, what the latest iteration gave, or ask until, which sees the body"
+        if any(node.compensate == here for node in self._nodes.values()):
+            return message, "a node that undoes reads what it undoes, and what came before that"
+        if self._shape is not None and self._shape.is_ancestor(here, name):
+            return message, f"{here} leads to {name}: read it in a node behind {name}"
+        return message, f"add an edge so that {name} leads to {here}"
 
     def _fields_of(self, name: str) -> tuple[str, ...]:
         is_loop = self._nodes[name].type in LOOP_NODES
@@ -295,11 +375,9 @@ class ScopeCheck:
             self.has_left_out = True
         elif known is _Known.NOT:
             where = "no node" if view is None else f"no node before {view.node}"
-            remedy = (
-                f"add {variable} to the values of a set node before it"
-                if variable in self._setters
-                else nearest(variable, self._setters)
-            )
+            remedy: Remedy = f"add {variable} to the values of a set node before it"
+            if variable not in self._setters and self._setters:
+                remedy = nearest(variable, self._setters)
             self._faults.add(mention.place, Code.UNKNOWN_VARIABLE, f"{where} sets the variable {variable}", remedy)
         elif known is _Known.PERHAPS and not mention.tested and not guarded:
             remedy = f"guard it: has(vars.{variable}) ? vars.{variable} : null"
@@ -346,7 +424,8 @@ class ScopeCheck:
         kinds = _GIVEN_BY[name]
         if not any(loop.type in kinds for loop in self._loops_around()):
             message = f"{name} is there only in the body of a {' or '.join(kinds)}"
-            self._faults.add(mention.place, Code.NO_LOOP_HERE, message, "read input, or nodes.name.output")
+            remedy = "put the node into a body, or read input or nodes.name.output instead"
+            self._faults.add(mention.place, Code.NO_LOOP_HERE, message, remedy)
 
     def _check_loops(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
         del view, guarded
@@ -359,7 +438,8 @@ class ScopeCheck:
                     self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, nearest(what, given))
             case (_, name, *_) if name not in loops:
                 message = f"no map or repeat {name} is around this"
-                self._faults.add(mention.place, Code.NO_LOOP_HERE, message, nearest(name, loops))
+                remedy = nearest(name, loops) if loops else "read it in the body of one"
+                self._faults.add(mention.place, Code.NO_LOOP_HERE, message, remedy)
             case _:
                 message = "loops must be followed by the id of a map or repeat and what it gives"
                 self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, "write loops.name.index")
@@ -384,10 +464,6 @@ class ScopeCheck:
             remedy = f"guard it: has(error.class) ? {spell(mention.path)} : null"
             message = "error is there only if a failure led here"
             self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
-
-
-def _is_ordered(shape: Shape, certainty: Certainty, one: str, other: str) -> bool:
-    return shape.is_ancestor(one, other) or shape.is_ancestor(other, one) or certainty.exclude(one, other)
 
 
 def _guard_of(mention: Mention) -> VariablePath:

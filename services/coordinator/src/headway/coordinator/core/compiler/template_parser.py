@@ -8,15 +8,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headway.coordinator.core.cel import (
-    ALL_VARIABLES,
     TEXT_LITERAL,
+    VARIABLES,
     Compiled,
     ExpressionInvalid,
+    Read,
+    UnknownNames,
+    bare_path,
     compile_expression,
     limits,
     type_name,
 )
-from headway.coordinator.core.compiler.faults import Code, Faults
+from headway.coordinator.core.compiler.faults import Code, Enough, Faults
+from headway.coordinator.core.compiler.slips import meant_template, path_here
 from headway.coordinator.core.compiler.yaml_tree import Source, Yaml, YamlList, YamlMap, YamlScalar, plain_value
 from headway.coordinator.core.plan import (
     Array,
@@ -35,6 +39,11 @@ _BRACES = re.compile(f"{TEXT_LITERAL}|[{{}}]", re.DOTALL)
 _CONDITION_TYPES = ("bool", "dyn")
 _NOT_JSON = ("bytes", "type")
 _MAX_SEARCHED = 16_384
+_MAX_SHOWN = 60
+MAX_EXPRESSIONS_BYTES = 524_288  # of all different expressions of a file that are more than a path
+_BYTES_FOR_EACH = 128
+_DOUBLED = re.compile(r"\{\s*([^:{}]*?[^:{}\s])\s*\}")
+_DASHED = re.compile(r"[A-Za-z_]\w*(?:-\w+)*-\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +57,10 @@ class Mention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What one expression names."""
+    """What one expression names. `sees_payload`: it is asked about a signal."""
 
     mentions: tuple[Mention, ...]
+    sees_payload: bool = False
 
 
 class TemplateParser:
@@ -60,6 +70,8 @@ class TemplateParser:
         self._source = source
         self._faults = faults
         self._sites: list[Site] = []
+        self._compiled: set[str] = set()
+        self._bytes = 0
 
     def take_sites(self) -> tuple[Site, ...]:
         """Returns what was parsed since the last call."""
@@ -68,11 +80,14 @@ class TemplateParser:
         return taken
 
     def template(self, tree: Yaml) -> Template:
-        """Returns the template; what is wrong in it becomes a fault, and null in its stead."""
+        """Returns the template; what is wrong in it becomes a fault, and something unknown in its stead."""
         match tree:
             case YamlScalar(value=str() as text) if "${" in text:
                 return self._text(Located(self._source, tree, text))
             case YamlScalar():
+                if isinstance(tree.value, str) and (remedy := meant_template(tree.value)):
+                    message = f"{_cut(tree.value)} is no template here, but text"
+                    self._faults.add(tree.place, Code.NOT_A_TEMPLATE, message, remedy, warning=True)
                 return Literal(value=plain_value(tree))
             case YamlList(items=items):
                 parsed = tuple(self.template(item) for item in items)
@@ -81,23 +96,24 @@ class TemplateParser:
             case YamlMap(entries=entries):
                 return object_of({key: self.template(value) for key, value in entries.items()})
 
-    def condition(self, tree: YamlScalar, written: str, variables: frozenset[str] = ALL_VARIABLES) -> Expression | None:
-        """Returns a bare expression that yields true or false, or None when there is a fault in it."""
+    def condition(self, tree: YamlScalar, written: str, *, sees_payload: bool = False) -> Expression:
+        """Returns a bare expression that yields true or false; when there is a fault in it, an unknown one."""
         text = Located(self._source, tree, written)
         stripped = written.strip()
         if stripped.startswith("${"):
             inner = stripped[2:].removesuffix("}").strip()
+            inner = inner[1:-1].strip() if inner.startswith("{") and inner.endswith("}") else inner
             message = "a condition is an expression already; ${ } does not belong here"
             self._faults.add(tree.place, Code.BARE_EXPRESSION, message, f"write {inner}")
-            return None
+            return unknown_condition(tree.place)
         begin = len(written) - len(written.lstrip())
-        compiled = self._compile(text, stripped, begin, variables)
+        compiled = self._compile(text, stripped, begin, sees_payload=sees_payload)
         if compiled is None:
-            return None
+            return unknown_condition(tree.place)
         if compiled.result not in _CONDITION_TYPES:
             message = f"a condition must be true or false, this is of type {type_name(compiled.result)}"
             self._faults.add(tree.place, Code.NOT_A_CONDITION, message, "compare it with something: == … or > …")
-            return None
+            return unknown_condition(tree.place)
         return self._expression(compiled, text.place(begin))
 
     def _text(self, text: "Located") -> Template:
@@ -109,12 +125,10 @@ class TemplateParser:
                 remedy = "add }, or write $${ for the two characters themselves"
                 message = "${ is not closed"
                 self._faults.add(text.place(offset), Code.TEMPLATE_SYNTAX, message, remedy)
+                parts.append(_unknown(text.place(offset)))
             else:
-                part = self._embedded(text, piece, offset)
-                parts += [part] if part is not None else []
+                parts.append(self._embedded(text, piece, offset))
         match parts:
-            case []:
-                return Literal(value=None)
             case [str() as only]:
                 return Literal(value=only)
             case [Reference() | Computed() as only]:
@@ -122,41 +136,90 @@ class TemplateParser:
             case _:
                 return Text(parts=tuple(parts))
 
-    def _embedded(self, text: "Located", piece: str, offset: int) -> Reference | Computed | None:
+    def _embedded(self, text: "Located", piece: str, offset: int) -> Reference | Computed:
         inner = piece[2:-1]
         begin = offset + 2 + len(inner) - len(inner.lstrip())
+        place = text.place(begin)
+        if doubled := _DOUBLED.fullmatch(inner.strip()):
+            message = "${{ }} is not a template here"
+            self._faults.add(text.place(offset), Code.TEMPLATE_SYNTAX, message, f"write ${{{path_here(doubled[1])}}}")
+            return _unknown(place)
+        if (path := bare_path(inner.strip())) is not None:  # most templates are one: no need to compile it
+            self._sites.append(Site(mentions=(Mention(path=path, place=place, tested=False),)))
+            return Reference(path=path, place=place) if path[0] in VARIABLES else _unknown(place)
         compiled = self._compile(text, inner.strip(), begin)
         if compiled is None:
-            return None
-        place = text.place(begin)
+            return _unknown(place)
         if compiled.result in _NOT_JSON:
             message = f"the result is of type {type_name(compiled.result)}, which has no JSON form"
             self._faults.add(place, Code.EXPRESSION_INVALID, message, "make it text: string(…)")
-            return None
+            return _unknown(place)
         if compiled.references.whole is not None:
             return Reference(path=compiled.references.whole, place=place)
         return Computed(expression=self._expression(compiled, place))
 
-    def _compile(
-        self, text: "Located", expression: str, begin: int, variables: frozenset[str] = ALL_VARIABLES
-    ) -> Compiled | None:
-        """Compiles what stands in the text at `begin`, and notes what it names."""
+    def _compile(self, text: "Located", expression: str, begin: int, *, sees_payload: bool = False) -> Compiled | None:
+        """Compiles what stands in the text at `begin`, and notes what it names, be it known or not."""
+        self._charge(text, expression)
+        compiled: Compiled | None = None
         try:
-            compiled = compile_expression(expression, variables)
+            compiled = compile_expression(expression)
+            reads = [read for read in compiled.syntax.reads if read.path[0] in VARIABLES]
+        except UnknownNames as error:  # what may be named is known when the graph is
+            reads = [read for read in error.reads if not self._says_dashed(text, expression, begin, read)]
         except ExpressionInvalid as error:
             place = text.place(begin + offset_of(expression, error.line, error.column))
             self._faults.add(place, Code.EXPRESSION_INVALID, error.message, error.remedy)
             return None
         mentions = (
-            Mention(path=read.path, place=text.place(begin + read.offset), tested=read.tested)
-            for read in compiled.syntax.reads
+            Mention(path=read.path, place=text.place(begin + read.offset), tested=read.tested) for read in reads
         )
-        self._sites.append(Site(mentions=tuple(mentions)))
+        self._sites.append(Site(mentions=tuple(mentions), sees_payload=sees_payload))
         return compiled
+
+    def _charge(self, text: "Located", expression: str) -> None:
+        """Refuses a file whose expressions take too long to compile. Each different one is compiled once."""
+        if expression in self._compiled:
+            return
+        self._compiled.add(expression)
+        self._bytes += len(expression) + _BYTES_FOR_EACH
+        if self._bytes > MAX_EXPRESSIONS_BYTES:
+            message = f"the expressions up to here have more than {MAX_EXPRESSIONS_BYTES:,} bytes"
+            self._faults.add(text.place(0), Code.TOO_LARGE, message, "compute in python nodes, or split the workflow")
+            raise Enough
+
+    def _says_dashed(self, text: "Located", expression: str, begin: int, read: Read) -> bool:
+        """Whether an unknown name is the rest of a field's that has dashes; there is a fault then."""
+        before = _DASHED.search(expression[: read.offset])
+        if read.path[0] in VARIABLES or before is None:
+            return False
+        name = before[0] + read.path[0]
+        message = f"- subtracts: {name} is not read as one name"
+        self._faults.add(text.place(begin + before.start()), Code.UNKNOWN_REFERENCE, message, f'write ["{name}"]')
+        return True
 
     def _expression(self, compiled: Compiled, place: Place) -> Expression:
         found = compiled.references
         return Expression(source=compiled.source, reads=found.reads, tests=found.tests, place=place)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+
+
+def unknown_condition(place: Place) -> Expression:
+    """Returns what stands for a condition in which there is a fault: sound, and unlike that of any other place."""
+    return Expression(source=f"{place.line} == {place.column}", reads=(), place=place)
+
+
+def is_unknown(condition: Expression) -> bool:
+    """Returns whether there is a fault in a condition."""
+    return condition == unknown_condition(condition.place)
+
+
+def _unknown(place: Place) -> Reference:
+    """What stands for an expression in which there is a fault: nothing is known of it."""
+    return Reference(path=(), place=place)
 
 
 class Located:

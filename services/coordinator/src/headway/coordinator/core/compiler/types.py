@@ -11,7 +11,6 @@ from typing import TypeAlias, cast
 
 from headway.coordinator.core.cel import (
     BOOLEAN,
-    EVERY_VARIABLE,
     LIST,
     MAP,
     NULL,
@@ -143,7 +142,7 @@ class _Check:
             self._check_path(used.path, used.place)
             return
         expression = used.expression if isinstance(used, Computed) else used
-        syntax = compile_expression(expression.source, EVERY_VARIABLE).syntax
+        syntax = compile_expression(expression.source).syntax
         for read in syntax.reads:
             self._check_path(read.path, self._place(expression, read.offset))
         judge = Judge(self._know)
@@ -262,13 +261,14 @@ class _Check:
             case Reference(path=path, place=place):
                 kinds = self._know(path).kinds
             case Computed(expression=expression):
-                place, syntax = expression.place, compile_expression(expression.source, EVERY_VARIABLE).syntax
+                place, syntax = expression.place, compile_expression(expression.source).syntax
                 kinds = Judge(self._know).judge(syntax.root).kinds
             case _:
                 return
         if kinds is not None and wanted not in kinds:
             message = f"{key} must be {words_for(frozenset({wanted}))}, this is {words_for(kinds)}"
-            self._faults.add(place, Code.TYPE_MISMATCH, message, "make it text: string(…)" if wanted == TEXT else "")
+            remedy = "make it text: string(…)" if wanted == TEXT else "give a map: {name: value}"
+            self._faults.add(place, Code.TYPE_MISMATCH, message, remedy)
 
     def _place(self, expression: Expression, offset: int) -> Place:
         """Where a character of an expression stands; the expression itself where it is escaped or folded."""

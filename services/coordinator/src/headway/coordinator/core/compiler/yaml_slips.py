@@ -21,7 +21,31 @@ class _Slip:
     remedy: str
 
 
+_GLUED = re.compile(r"""(\s*)([\w-]+):[{\["'\w]""")
+_ENTRY = re.compile(r"\s*(?:- )?[\w-]+: +[^\s|>&#]")
 _SLIPS = (
+    _Slip(
+        problem="",
+        line="[\u201c\u201d\u201e\u2018\u2019]",
+        message="typographic quotes, which YAML takes for letters",
+        remedy="write \" or '",
+    ),
+    _Slip(
+        problem="expected <block end>|expected ',' or",
+        line=r""":\s+("[^"]*"|'[^']*')\s*[^\s,}\]#]""",
+        message="text behind the quote that ends the value",
+        remedy="put all of the value in quotes of the other kind: '\"a\" == input.name'",
+    ),
+    _Slip(
+        problem="scanning an alias",
+        message="* begins an alias",
+        remedy="a value that begins with * must stand in quotes",
+    ),
+    _Slip(
+        problem="<stream end>",
+        message="a bracket that is never closed",
+        remedy="close it; what stands behind a # is a comment, unless it is in quotes",
+    ),
     _Slip(problem=r"found character '\\t'|\btabs?\b", message="a tab", remedy="indent with spaces"),
     _Slip(
         problem=r"scanning a tag",
@@ -80,7 +104,33 @@ def explain(line_of: Callable[[int], str], error: MarkedYAMLError) -> tuple[Plac
     if isinstance(mark, StringMark):
         place = Place(line=mark.line + 1, column=mark.column + 1)
     line = line_of(place.line)
+    if "mapping values are not allowed" in problem and (found := _misplaced_colon(line_of, place)) is not None:
+        return found
     for slip in _SLIPS:
         if re.search(slip.problem, problem) and re.search(slip.line, line):
             return place, slip.code, slip.message, slip.remedy
-    return place, Code.YAML_SYNTAX, f"this is not YAML: {problem}", ""
+    return place, Code.YAML_SYNTAX, f"this is not YAML: {problem}", "put values with special characters in quotes"
+
+
+def _misplaced_colon(line_of: Callable[[int], str], place: Place) -> tuple[Place, Code, str, str] | None:
+    """What is wrong when a colon stands where none is expected, if the lines around it tell."""
+    line = line_of(place.line)
+    if (glued := _GLUED.match(line)) is not None:
+        here = Place(line=place.line, column=glued.start(2) + 1)
+        return here, Code.YAML_SYNTAX, "no space behind a colon", f"write `{glued[2]}: `"
+    number = next((each for each in range(place.line - 1, 0, -1) if line_of(each).strip()), 0)
+    above = line_of(number) if number else ""
+    if line.find(":") != place.column - 1 or not above or above.lstrip().startswith("#"):
+        return None
+    if _ENTRY.match(above) and _indentation(line) > _indentation(above):
+        here = Place(line=place.line, column=_indentation(line) + 1)
+        return here, Code.YAML_SYNTAX, "a key below a line that has a value already", "indent both lines alike"
+    if ": " not in above and not above.rstrip().endswith(":"):
+        fixed = re.sub(r"^([\w-]+)[:\s]\s*", r"\1: ", above.strip())
+        here = Place(line=number, column=_indentation(above) + 1)
+        return here, Code.YAML_SYNTAX, "a key without a colon and a space behind it", f"write {fixed}"
+    return None
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))

@@ -7,7 +7,7 @@ while reading. Numbers are spelt as in JSON.
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ruamel.yaml import YAML
@@ -41,7 +41,9 @@ _WORDS: dict[str, bool | None] = {
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
 }  # fmt: skip
 _INT64 = 2**63
+_MAX_SHOWN = 40
 _START = Place(line=1, column=1)
+_SPLIT = "split the workflow, or pass large data as input"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,7 +104,7 @@ class Source:
 def load_yaml(source: Source, faults: Faults) -> Yaml | None:
     """Returns the one document of the source, or None when a fault leaves nothing to go on with."""
     if len(source.text.encode(errors="replace")) > MAX_BYTES:
-        faults.add(_START, Code.TOO_LARGE, f"the file is larger than {MAX_BYTES} bytes")
+        faults.add(_START, Code.TOO_LARGE, f"the file is larger than {MAX_BYTES:,} bytes", _SPLIT)
         return None
     if tag := _LONG_TAG.search(source.text):  # the parser's time grows with the square of a tag's length
         faults.add(
@@ -114,7 +116,7 @@ def load_yaml(source: Source, faults: Faults) -> Yaml | None:
         for event in YAML(typ="safe", pure=True).parse(source.text):
             builder.take(event)
     except _TooMuch as error:
-        faults.add(error.place, Code.TOO_LARGE, error.message, "split the workflow, or pass large data as input")
+        faults.add(error.place, Code.TOO_LARGE, error.message, _SPLIT)
         return None
     except ReaderError as error:
         place = source.place(error.position if isinstance(error.position, int) else 0)
@@ -125,7 +127,7 @@ def load_yaml(source: Source, faults: Faults) -> Yaml | None:
         return None
     except (YAMLError, ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError) as error:
         # The parser stumbles over some malformed input (an escape beyond Unicode, for one) with errors not its own.
-        faults.add(builder.place, Code.YAML_SYNTAX, f"this is not YAML: {error}")
+        faults.add(builder.place, Code.YAML_SYNTAX, f"this is not YAML: {error}", "put the value in quotes")
         return None
     if builder.root is None:
         faults.add(_START, Code.YAML_SYNTAX, "the file is empty", "it begins with `workflow: name`")
@@ -203,9 +205,7 @@ class _Builder:
         try:
             return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
-            self._faults.add(
-                self.place, Code.WRONG_VALUE, "half of a character (a lone surrogate)", "write both halves"
-            )
+            self._refuse(Code.WRONG_VALUE, "half of a character (a lone surrogate)", "write both halves")
             return ""
 
     def _resolve(self, text: str) -> str | float | bool | None:
@@ -215,31 +215,32 @@ class _Builder:
             value = int(text) if len(text) < 20 else _INT64  # noqa: PLR2004 - the digits of 64 bits
             if -_INT64 <= value < _INT64:
                 return value
-            self._faults.add(self.place, Code.WRONG_VALUE, "an integer beyond 64 bits", "put it in quotes")
+            self._refuse(Code.WRONG_VALUE, f"{_cut(text)} is an integer beyond 64 bits", "put it in quotes")
             return None
         if _NUMBER.fullmatch(text):
-            return self._finite(float(text))
-        return self._finite(float("inf")) if _NOT_FINITE.fullmatch(text) else text
+            return self._finite(text, float(text))
+        return self._finite(text, float("inf")) if _NOT_FINITE.fullmatch(text) else text
 
-    def _finite(self, value: float) -> float | None:
+    def _finite(self, text: str, value: float) -> float | None:
         if abs(value) < float("inf"):
             return value
-        self._faults.add(self.place, Code.WRONG_VALUE, "JSON has no such number", "put it in quotes to make it text")
+        self._refuse(Code.WRONG_VALUE, f"JSON has no number {_cut(text)}", "put it in quotes to make it text")
         return None
+
+    def _refuse(self, code: Code, message: str, remedy: str) -> None:
+        """Says what is wrong with a value, of which nothing more is to be said."""
+        self._faults.add(self.place, code, message, remedy)
+        self._faults.close(self.place)
 
     def _take_alias(self, event: AliasEvent) -> None:
         name = str(event.anchor)
         if name not in self._anchors:
-            self._faults.add(
-                self.place,
-                Code.YAML_ALIAS,
-                f"*{name} refers to no anchor",
-                f"put * in quotes, or set &{name} before it",
-            )
+            remedy = f"put * in quotes, or set &{name} before it"
+            self._refuse(Code.YAML_ALIAS, f"*{name} refers to no anchor", remedy)
         elif self._anchors[name] is None:
-            self._faults.add(self.place, Code.YAML_ALIAS, f"*{name} contains itself")
+            self._refuse(Code.YAML_ALIAS, f"*{name} contains itself", "put what is meant in its place")
         found = self._anchors.get(name)
-        value = found or YamlScalar(place=self.place, value=None, span=(0, 0), plain=True)
+        value = found or YamlScalar(place=self.place, value=None, span=(0, 0), plain=False)
         self._add(value, None, weight=value.size)
 
     def _begin(self, event: SequenceStartEvent | MappingStartEvent) -> None:
@@ -263,7 +264,7 @@ class _Builder:
         keys: dict[str, Place] = {}
         pairs = iter(done.children)
         for key, value in zip(pairs, pairs, strict=True):
-            name = self._key(key)
+            name = self._key(key, done.place)
             if name is None:
                 continue
             if name in entries:
@@ -271,14 +272,18 @@ class _Builder:
                 message = f"the key {name} stands here twice; first in line {first.line}"
                 self._faults.add(key.place, Code.DUPLICATE_KEY, message, "remove or rename one of them")
                 continue
-            entries[name] = value
+            if isinstance(value, YamlScalar) and value.plain and value.value is None and value.span[0] == value.span[1]:
+                entries[name] = replace(value, place=key.place)  # it would be said to stand in the next line
+            else:
+                entries[name] = value
             keys[name] = key.place
         return YamlMap(place=done.place, entries=entries, keys=keys, size=done.size)
 
-    def _key(self, key: Yaml) -> str | None:
+    def _key(self, key: Yaml, place: Place) -> str | None:
         if not isinstance(key, YamlScalar):
             remedy = 'a template is written in quotes: "${name}"'
             self._faults.add(key.place, Code.YAML_KEY, "a map or list as a key", remedy)
+            self._faults.close(place)
             return None
         name = key.value if isinstance(key.value, str) else self._spell_key(key)
         if name == "<<" and key.plain:
@@ -307,7 +312,11 @@ class _Builder:
         if tag is None:
             return
         remedy = "a value that begins with ! must stand in quotes"
-        self._faults.add(self.place, Code.YAML_TAG, f"{tag} is a YAML tag, which has no meaning here", remedy)
+        self._refuse(Code.YAML_TAG, f"{_cut(str(tag))} is a YAML tag, which has no meaning here", remedy)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
 def _place(event: Event) -> Place:

@@ -29,6 +29,7 @@ from headway.coordinator.core.schemas._steps import (
 
 __all__ = [
     "DEPLOY_STEPS",
+    "KEYWORDS",
     "MAX_STEPS",
     "Budget",
     "PatternInvalid",
@@ -42,6 +43,7 @@ __all__ = [
     "validator_of",
 ]
 
+KEYWORDS = frozenset(cast("Mapping[str, object]", CountingValidator.VALIDATORS))
 _MAX_FAULTS = 20
 _MAX_TOLD = 5
 _MAX_SHOWN = 200

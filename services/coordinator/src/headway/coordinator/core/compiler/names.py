@@ -1,0 +1,62 @@
+"""What to write instead of a name that is not there: what is near it, and what other languages call it."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from headway.coordinator.core.cel import WORDS_OF_OTHERS
+from headway.coordinator.core.compiler.faults import close_to
+from headway.coordinator.core.plan import VariablePath
+from headway.coordinator.core.templates import spell
+
+# Names at which expressions of other workflow languages begin.
+_ELSEWHERE: Mapping[str, str] = {
+    **dict.fromkeys(("steps", "tasks", "needs", "jobs", "outputs", "result"), "nodes.name.output"),
+    **dict.fromkeys(("inputs", "params", "parameters", "args", "context", "states", "data"), "input.name"),
+    **dict.fromkeys(("github", "workflow", "execution"), "run.id, or run.workflow"),
+    **dict.fromkeys(("var", "variables"), "vars.name"),
+    **dict.fromkeys(("matrix", "each", "element"), "item, in the body of a map"),
+    **dict.fromkeys(("i", "iteration", "attempt"), "index, in the body of a map or repeat"),
+    **dict.fromkeys(("env", "secrets"), "input.name: what lies in the environment is read by handlers"),
+    **dict.fromkeys(("err", "exception"), "error.message, behind a failure edge"),
+    **dict.fromkeys(("signal", "event"), "nodes.name.output: a signal's payload is its node's output"),
+}
+# What other languages call the fields of a node.
+_FIELDS: Mapping[str, str] = {
+    **dict.fromkeys(("outputs", "result", "results", "return", "value", "body", "response", "data"), "output"),
+    **dict.fromkeys(("status", "conclusion", "phase", "outcome"), "state"),
+}
+
+
+def instead_of_name(
+    path: VariablePath, scope: Sequence[str], nodes: Collection[str], variables: Collection[str]
+) -> str:
+    """Returns what to write instead of a path that begins at an unknown name.
+
+    Args:
+        path: as it was written.
+        scope: the names that are there, innermost first.
+        nodes: that can be read here.
+        variables: that may be set here.
+    """
+    name, *rest = path
+    here = f"in scope here: {', '.join(scope)}"
+    if name in WORDS_OF_OTHERS:
+        return f"write {WORDS_OF_OTHERS[name]}"
+    if name in nodes:
+        fields = rest[1:] if rest and _FIELDS.get(rest[0], rest[0]) == "output" else rest
+        return f"write {spell(('nodes', name, 'output', *fields))}"
+    if name in variables:
+        return f"write {spell(('vars', *path))}"
+    if name in _ELSEWHERE:
+        return f"write {_ELSEWHERE[name]}; {here}"
+    close = close_to(name, scope)
+    text = "" if rest else f'; a text stands in quotes: "{name}"'
+    return f"did you mean {close}? {here}" if close else here + text
+
+
+def instead_of_field(path: VariablePath, known: Collection[str]) -> str:
+    """Returns what to write instead of `nodes.name.field…` when a node has no such field."""
+    name, field, *rest = (*path[1:], "") if len(path) == 2 else path[1:]  # noqa: PLR2004 - nodes.name alone
+    if not field:
+        return f"write {spell(('nodes', name, 'output'))}"
+    meant = _FIELDS.get(field) or close_to(field, known)
+    return f"write {spell(('nodes', name, meant, *rest) if meant else ('nodes', name, 'output', field, *rest))}"
