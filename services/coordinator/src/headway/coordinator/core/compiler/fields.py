@@ -74,7 +74,8 @@ class Entries:
         for field in fields:
             if field.required and field.name not in tree.entries:
                 message = f"{what} needs the key {field.name}"
-                reading.faults.add(self.place, Code.MISSING_KEY, message, f"add {field.name}: {field.kind.value}")
+                what = f"one of {', '.join(field.words)}" if field.words else field.kind.value
+                reading.faults.add(self.place, Code.MISSING_KEY, message, f"add {field.name}: {what}")
 
     def __contains__(self, name: str) -> bool:
         return name in self._tree.entries
