@@ -68,8 +68,8 @@ FAULTS = [
         ),
     ),
     (
-        CASE % "crashes: [{node: shp, crash: worker_dies}]",
-        ("2:37: error: the workflow has no node shp; did you mean ship?"),
+        CASE % "crashes: [{node: chrge, crash: worker_dies}]",
+        "2:37: error: the workflow has no node chrge; did you mean charge?",
     ),
     (
         CASE % "expect: {outcome: done}",
