@@ -225,8 +225,8 @@ FIGURES = (
     Figure(
         name="soak",
         meaning="memory of each service over time, and the most dead rows by table; fails when either grows too far",
-        how="only with `--soak MINUTES`: 1,000 tasks per second; at most 5 % along the line fitted behind the first third; "
-        "dead: a fifth of the table and 120,000",
+        how="only with `--soak MINUTES`: 1,000 tasks per second; at most 5 % along the line fitted behind the first "
+        "third; dead: a fifth of the table and 120,000",
         measure=soak.soak,
         quick=False,
         alone=True,

@@ -130,6 +130,7 @@ def testing_page() -> str:
         "act": tests.ACT,
         "crash": tests.CRASH,
         "expect": tests.EXPECT,
+        "run": tests.RUN,
         "node": tests.NODE,
         "error": tests.ERROR,
         "call": tests.CALL,

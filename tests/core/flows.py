@@ -15,11 +15,13 @@ from headway.coordinator.core.plan import (
     Edge,
     EdgeKind,
     Expression,
+    Json,
     Node,
     OnFailure,
     Place,
     Plan,
     Reference,
+    Template,
     VariablePath,
 )
 
@@ -42,6 +44,9 @@ def plan(
     *,
     deadline_ms: int | None = None,
     on_failure: OnFailure = OnFailure.STOP,
+    output_schema: Json = None,
+    variables: Mapping[str, Json] | None = None,
+    labels: Mapping[str, Template] | None = None,
 ) -> Plan:
     """A plan from its parts, the nodes in an order that all edges follow; indexes and reach are worked out here."""
     by_id = {node.id: node for node in nodes}
@@ -58,6 +63,9 @@ def plan(
         ),
         deadline_ms=deadline_ms,
         on_failure=on_failure,
+        output_schema=output_schema,
+        variables=variables,
+        labels=labels or {},
         outgoing=outgoing,
         incoming=incoming,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Protocol, TypeVar
+from typing import Protocol, TypedDict, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -13,7 +13,9 @@ from hypothesis.strategies import DrawFn
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan import (
     FINALLY,
+    RETRYABLE_NODES,
     WORKER_NODES,
+    Backoff,
     Case,
     Edge,
     EdgeKind,
@@ -21,10 +23,12 @@ from headway.coordinator.core.plan import (
     Literal,
     Node,
     NodeType,
+    Object,
     OnFailure,
     RetryPolicy,
     RetryRule,
     Template,
+    Text,
     TimeOuts,
 )
 from tests.core.flows import computed, edge, expression, plan, reference
@@ -37,6 +41,9 @@ HOLDS, FAILS, FAULTY = "input.n == 1", "input.n == 2", "input.nothing == 1"
 CONDITIONS = (None, None, None, HOLDS, FAILS, FAULTY)
 INPUT: Json = {"n": 1, "list": [1, 2]}
 OUTPUTS: tuple[Json, ...] = (None, {"n": 1}, [1])
+SCHEMAS: tuple[Json, ...] = (None, None, None, None, {"type": ["object", "null"]})  # of outputs: most fit
+VARIABLES: tuple[Json, ...] = ({}, {"type": ["integer", "string"]})
+PAYLOADS: tuple[Json, ...] = ({"by": "somebody"}, {"by": "somebody"}, {"by": "nobody"}, "text")
 
 _TYPES = (
     *[NodeType.CALL] * 8,
@@ -57,6 +64,20 @@ MOST_NESTING, MOST_IN_A_BODY = 3, 3
 
 
 T = TypeVar("T")
+
+
+class _Tries(TypedDict):
+    backoff: Backoff
+    factor: float
+    max_ms: int
+    jitter: float
+
+
+class _Wait(TypedDict, total=False):
+    wait_ms: int
+    wait: Template
+    until: Template
+    zone: Template
 
 
 class Choices(Protocol):
@@ -110,9 +131,24 @@ def workflow(choices: Choices, *, simple: bool = False, most_nodes: int = MOST_N
     nodes, edges = _graph(choices, most_nodes, 0, simple=simple, loops=loops)
     nodes = _with_undos(choices, nodes)
     nodes += _finally(choices, simple=simple)
-    deadline = None if simple else choices.of((None, None, None, 4_000))
-    on_failure = OnFailure.DRAIN if simple else choices.of(tuple(OnFailure))
-    return Graph(plan(nodes, edges, deadline_ms=deadline, on_failure=on_failure))
+    ends = any(node.type is NodeType.FINISH for node in nodes)
+    return Graph(
+        plan(
+            nodes,
+            edges,
+            deadline_ms=None if simple else choices.of((None, None, None, 4_000)),
+            on_failure=OnFailure.DRAIN if simple else choices.of(tuple(OnFailure)),
+            output_schema=choices.of((*[None] * 6, {"type": ["object", "null"]}, {"type": "object"} if ends else None)),
+            variables=choices.of((None, {name: choices.of(VARIABLES) for name in _variables(nodes)})),
+            labels=choices.of((None, {"n": reference("input.n"), "no": Literal(value=None)})),
+        )
+    )
+
+
+def _variables(nodes: Sequence[Node]) -> list[str]:
+    """What set nodes set, those in bodies included."""
+    inner = [name for node in nodes if node.body is not None for name in _variables([*node.body.nodes.values()])]
+    return [*(name for node in nodes for name in node.values), *inner]
 
 
 def _graph(
@@ -185,6 +221,7 @@ def _loop(
             over=choices.of(lists),
             max_concurrency=choices.whole(1, 3),
             tolerate=choices.of((0, 0, 1, 3)),
+            tolerate_percent=choices.of((0, 0, 50)),
         )
     condition = choices.of(("ends", "ends", "while"))
     return replace(
@@ -245,13 +282,18 @@ def _node(  # noqa: PLR0911 - one for each type
             return replace(node, type=NodeType.SET, values={f"v_{name}": given})
         case NodeType.FINISH:
             output = choices.of((None, reference("input"), reference("input.nothing")))
-            return replace(node, outcome=choices.of(("succeeded", "failed")), output=output)
+            outcome = choices.of(("succeeded", "failed"))
+            message = choices.of((None, reference("input.list"), computed("'n is ' + string(input.n)")))
+            return replace(node, outcome=outcome, output=output, message=message if outcome == "failed" else None)
         case NodeType.WAIT:
-            return replace(node, wait_ms=500)
+            return replace(node, **choices.of(_WAITS))
         case NodeType.SUBFLOW:
             return replace(
                 node,
                 child_workflow="other",
+                child_version=choices.of((0, 0, 3)),
+                labels=choices.of(({}, {"n": reference("input.n")}, {"who": reference("input.nothing")})),
+                output_schema=choices.of(SCHEMAS),
                 input=choices.of(_inputs(incoming) + (_INSIDE if depth else [])),
                 optional=choices.of((False, False, True)),
                 detach=choices.of((False, False, False, True)),
@@ -266,6 +308,7 @@ def _node(  # noqa: PLR0911 - one for each type
                 event=choices.of(SIGNALS),
                 timeouts=TimeOuts(total_ms=total),
                 count=count,
+                payload_schema=choices.of((None, None, {"type": "object"})),
                 reuse=choices.of((False, True)),
                 filter=choices.of((None, None, expression("payload.by == 'somebody'"))),
             )
@@ -286,8 +329,9 @@ def _worker_node(choices: Choices, node: Node, incoming: list[str], depth: int, 
     return replace(
         node,
         handler="do.it",
-        queue="default",
-        input=choices.of(_inputs(incoming) + (_INSIDE if depth else [])),
+        queue=choices.of(("default", "other")),
+        input=_input(choices, node.type, choices.of(_inputs(incoming) + (_INSIDE if depth else []))),
+        output_schema=choices.of(SCHEMAS),
         optional=choices.of((False, False, False, True)),
         lease_ms=1_000,
         retry=_retry(choices),
@@ -295,13 +339,46 @@ def _worker_node(choices: Choices, node: Node, incoming: list[str], depth: int, 
     )
 
 
+def _input(choices: Choices, type_: NodeType, given: Template | None) -> Template | None:
+    """As the compiler makes it of what stands in the nodes of a type."""
+    given = given or Literal(value=None)
+    if type_ is NodeType.PYTHON:
+        return Object(entries={"code": Literal(value="def run(input): return 1"), "input": given})
+    if type_ is not NodeType.HTTP:
+        return given
+    url = Text(parts=("https://example.com/", reference("input.n")))
+    more: dict[str, Template] = {
+        "headers": Literal(value={"accept": "text/plain"}),
+        "query": Object(entries={"n": reference("input.n")}),
+        "body": given,
+        "expect": Literal(value=[200, 409]),
+        "timeout": Literal(value=2.5),
+    }
+    named = choices.of(tuple(more))
+    return Object(entries={"method": Literal(value="GET"), "url": url, named: more[named]})
+
+
+def _tries(choices: Choices) -> _Tries:
+    """How the pauses grow."""
+    return {
+        "backoff": choices.of(tuple(Backoff)),
+        "factor": choices.of((1.0, 2.0, 100.0)),
+        "max_ms": choices.of((60_000, 150)),
+        "jitter": choices.of((0.2, 0.0, 1.0)),
+    }
+
+
 def _retry(choices: Choices) -> RetryPolicy:
     rule = RetryRule(
-        errors=choices.of((("Boom",), ("timeout", "Bust"))), max_attempts=choices.whole(1, 3), initial_ms=50
+        errors=choices.of((("Boom",), ("timeout", "Bust"))),
+        max_attempts=choices.whole(1, 3),
+        initial_ms=50,
+        **_tries(choices),
     )
     return RetryPolicy(
         max_attempts=choices.whole(1, 3),
         initial_ms=100,
+        **_tries(choices),
         max_losses=choices.whole(0, 2),
         rules=choices.of(((), (), (rule,))),
         budget_ms=choices.of((None, None, 400)),
@@ -319,7 +396,7 @@ def _with_undos(choices: Choices, nodes: list[Node]) -> list[Node]:
 
 def _with_undo(choices: Choices, node: Node) -> list[Node]:
     """A node, and now and then one that undoes it."""
-    if node.type not in WORKER_NODES or choices.of((True, True, False)):
+    if node.type not in RETRYABLE_NODES or choices.of((True, True, False)):
         return [node]
     undo = Node(
         id=f"undo_{node.id}",
@@ -333,6 +410,13 @@ def _with_undo(choices: Choices, node: Node) -> list[Node]:
     return [replace(node, compensate=undo.id), undo]
 
 
+_WAITS: Sequence[_Wait] = (
+    {"wait_ms": 500},
+    {"wait_ms": 500},
+    {"wait": computed("string(input.n) + 's'")},
+    {"until": Literal(value="2030-01-01T00:00:01Z")},
+    {"until": computed("'2030-01-01T01:00:0' + string(input.n)"), "zone": Literal(value="Europe/Vienna")},
+)
 _INSIDE: list[Template | None] = [reference("index"), reference("item"), computed("index + 1")]
 
 

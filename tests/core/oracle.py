@@ -17,6 +17,7 @@ from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.paths import inside, loop_of, scope_of, scopes_around
 from headway.coordinator.core.plan import FINALLY, Edge, EdgeKind, Node, NodeType
 from headway.coordinator.core.rows import BEATEN, TaskRow
+from headway.coordinator.core.schemas import misfits
 from tests.core.generated import FAILS, FAULTY, HOLDS
 from tests.core.simulator import World
 
@@ -260,7 +261,8 @@ def check_the_outcome(world: World) -> None:
 
 def _concluded(world: World) -> str:
     """The `finish` node's, if one ran; else cancelled, if a user cancelled it; else failed, if the deadline passed or a
-    task failed and was neither handled, tolerated nor optional; else succeeded, if any task succeeded."""
+    task failed and was neither handled, tolerated nor optional, or the output does not fit; else succeeded, if any task
+    succeeded."""
     run = world.run
     rows = [row for path, row in world.db.tasks.items() if not scope_of(path) and path != FINALLY]
     if run.finish_path is not None:
@@ -269,4 +271,5 @@ def _concluded(world: World) -> str:
         return "cancelled"
     if run.expired or any(row.disposition == "unhandled" for row in rows):
         return "failed"
-    return "succeeded" if any(row.state is TaskState.SUCCEEDED for row in rows) else "failed"
+    fits = not misfits(world.graph.plan.output_schema, None)  # without a finish node the output is null
+    return "succeeded" if fits and any(row.state is TaskState.SUCCEEDED for row in rows) else "failed"

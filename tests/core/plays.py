@@ -19,7 +19,7 @@ from headway.coordinator.core.refusals import (
     RunClosed,
 )
 from headway.coordinator.core.rows import ChildRow
-from tests.core.generated import ERRORS, OUTPUTS, SIGNALS, Choices
+from tests.core.generated import ERRORS, OUTPUTS, PAYLOADS, SIGNALS, Choices
 from tests.core.simulator import World
 
 OWNERS = ("worker", "other")
@@ -216,7 +216,7 @@ class Player:
 
     def signal(self) -> None:
         with pytest.raises(RunClosed) if self.world.run.is_final else nullcontext():
-            self.world.signal(self.chance.of(SIGNALS), {"by": "somebody"})
+            self.world.signal(self.chance.of(SIGNALS), self.chance.of(PAYLOADS))
 
     def cancel(self) -> None:
         with pytest.raises(RunClosed) if self.world.run.is_final else nullcontext():

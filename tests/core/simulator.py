@@ -1,17 +1,14 @@
-"""A run in memory: the shell around the pure core, its tables, its workers, its timers and its clock.
+"""A run in memory: the shell around the pure core, its workers, its timers and its clock, over the tables of `tables`.
 
-`World` keeps full copies of a run's rows and gives a decision only what it asks for, as the real shell does. The plays
-(`lease`, `report`, `fire`, …) answer as the coordinator would; what may not happen raises AssertionError.
+`World` gives a decision only what it asks for, as the real shell does. The plays (`lease`, `report`, `fire`, …) answer
+as the coordinator would; what may not happen raises AssertionError.
 """
 
 from __future__ import annotations
 
-import copy
-import pickle
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.admission import (
@@ -48,29 +45,21 @@ from headway.coordinator.core.events import (
     TimerFired,
 )
 from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.labels import labels_of
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import FailureClass, Json
 from headway.coordinator.core.records import encode_actions, encode_event
 from headway.coordinator.core.refusals import RunNotFinished
 from headway.coordinator.core.rows import (
-    AttemptRow,
     BeatRow,
-    ChildRow,
-    EffectRow,
-    LoopRow,
-    PayloadKey,
     RunRow,
-    ScopeRow,
-    SignalRow,
     TaskRow,
-    TokenRow,
 )
-from headway.coordinator.core.state import EFFECTS, PAGE, Draft, Key, Missing, State, TimerKey, is_on
-from headway.coordinator.zones import instant_of
+from headway.coordinator.core.state import Draft, Key, Missing, State, TimerKey
+from tests.core.tables import Tables, copied
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 RUN_ID = "00000000000000000000000000000001"
-T = TypeVar("T")
 MOST_QUESTIONS = 40  # rounds of Need in one decision: far more than any graph here can cause
 
 
@@ -84,24 +73,6 @@ class Entry:
     given: tuple[do.Action, ...]
     actions: bytes
     encoded_event: bytes
-
-
-@dataclass(slots=True)
-class Tables:
-    """The rows of one run."""
-
-    run: RunRow | None = None
-    tasks: dict[str, TaskRow] = field(default_factory=dict[str, TaskRow])
-    tokens: dict[str, TokenRow] = field(default_factory=dict[str, TokenRow])
-    payloads: dict[PayloadKey, Document] = field(default_factory=dict[PayloadKey, Document])
-    signals: dict[int, SignalRow] = field(default_factory=dict[int, SignalRow])
-    attempts: dict[tuple[str, int], AttemptRow] = field(default_factory=dict[tuple[str, int], AttemptRow])
-    beats: dict[str, BeatRow] = field(default_factory=dict[str, BeatRow])
-    timers: dict[TimerKey, datetime] = field(default_factory=dict[TimerKey, datetime])
-    loops: dict[str, LoopRow] = field(default_factory=dict[str, LoopRow])
-    effects: dict[int, EffectRow] = field(default_factory=dict[int, EffectRow])
-    scopes: dict[str, ScopeRow] = field(default_factory=dict[str, ScopeRow])
-    children: dict[str, ChildRow] = field(default_factory=dict[str, ChildRow])
 
 
 class World:
@@ -192,6 +163,7 @@ class World:
 
     def start(self, given: Json = None) -> World:
         """Start the run."""
+        document = EMPTY if given is None else Document.of(given)
         self._submit(
             RunStarted(
                 at=self.now,
@@ -201,7 +173,8 @@ class World:
                 version=1,
                 key=None,
                 trace="",
-                input=EMPTY if given is None else Document.of(given),
+                input=document,
+                labels=labels_of(self.graph.plan.labels, {}, document),
             )
         )
         return self
@@ -464,7 +437,9 @@ class World:
         if decision is None:
             return answer
         assert not was_final or isinstance(event, RunRetried | NodeSkipped), "something happened to a run that was over"
-        self._save(decision)
+        self.db.save(decision)
+        self.handovers.extend(decision.changes.handovers)
+        self.dispatches.extend(decision.changes.dispatches)
         state.absorb(decision.changes)
         self._held = state
         self._record(event, decision)
@@ -516,167 +491,16 @@ class World:
 
     def _whole_state(self) -> State:
         state = self._fresh_state()
-        state.complete = True
-        state.tasks.update(copied(self.db.tasks))
-        state.tokens.update(copied(self.db.tokens))
-        state.payloads.update(self.db.payloads)
-        state.attempts.update(self.db.attempts)
-        state.beats.update(self.db.beats)
-        for path in self.db.tasks:
-            state.taken[path] = [copy.copy(row) for row in self._taken(path)]
-        state.timers.update(self.db.timers)
-        state.loops.update(copied(self.db.loops))
-        state.effects.update(self.db.effects)
-        state.scopes.update(copied(self.db.scopes))
-        state.children.update(copied(self.db.children))
-        state.results.update({path: self._results(path) for path in self.db.loops})
-        for row in self._untaken():
-            state.signals.setdefault(row.name, []).append(copy.copy(row))
+        self.db.fill(state)
         return state
 
-    def _taken(self, path: str) -> list[SignalRow]:
-        return [row for _, row in sorted(self.db.signals.items()) if row.taken_by == path]
-
-    def _untaken(self) -> list[SignalRow]:
-        return [row for _, row in sorted(self.db.signals.items()) if row.taken_by is None]
-
-    def _results(self, loop: str) -> dict[int, bytes]:
-        rows = [row for row in self.db.scopes.values() if row.loop == loop and row.output is not None]
-        return {row.index: self.db.payloads[row.output].raw for row in rows if row.output is not None}
+    def _load(self, state: State, keys: Iterable[Key]) -> None:
+        self.looked_up += self.db.load(state, keys)
 
     def results(self, path: str) -> Json:
         """What the items of a map gave, in order."""
-        given = self._results(path)
+        given = self.db.results_of(path)
         return [Document(given.get(index, b"null")).value for index in range(self.db.loops[path].total)]
-
-    def _load(self, state: State, keys: Iterable[Key]) -> None:
-        """Give the state what is asked for, and nothing else; never over what it holds already."""
-        for key in sorted(keys, key=str):
-            self.looked_up += 1
-            if len(key) == 1:
-                self._load_whole(state, str(key[0]))
-                continue
-            match key:
-                case ("task", path):
-                    state.tasks.setdefault(path, copied(self.db.tasks.get(path)))
-                case ("token", path):
-                    state.tokens.setdefault(path, copied(self.db.tokens.get(path)))
-                case ("payload", path, int(attempt), str(role)):
-                    if (path, attempt, role) in self.db.payloads:
-                        state.payloads[path, attempt, role] = self.db.payloads[path, attempt, role]
-                case ("attempt", path, int(number)):
-                    state.attempts.setdefault((path, number), self.db.attempts.get((path, number)))
-                case ("instant", local, zone):
-                    state.instants[local, str(zone)] = instant_of(local, str(zone))
-                case ("beat", path):
-                    state.beats.setdefault(path, self.db.beats.get(path))
-                case ("taken", path):
-                    state.taken.setdefault(path, [copy.copy(row) for row in self._taken(path)])
-                case ("signals", name):
-                    rows = [copy.copy(row) for row in self._untaken() if row.name == name]
-                    state.signals.setdefault(name, rows)
-                case _:
-                    self._load_of_loops(state, key)
-
-    def _load_of_loops(self, state: State, key: Key) -> None:
-        match key:
-            case ("child", path):
-                state.children.setdefault(path, copied(self.db.children.get(path)))
-            case ("child_id", path, int(attempt)):
-                state.child_ids[path, attempt] = child_of(path, attempt)
-            case ("loop", path):
-                state.loops.setdefault(path, copied(self.db.loops.get(path)))
-            case ("scope", path):
-                state.scopes.setdefault(path, copied(self.db.scopes.get(path)))
-            case ("results", path):
-                state.results.setdefault(path, self._results(path))
-                self.looked_up += len(state.results[path])
-            case ("effects", _, int(below)):
-                for place in sorted((each for each in self.db.effects if each < below), reverse=True)[:EFFECTS]:
-                    self.looked_up += 1
-                    state.effects.setdefault(place, self.db.effects[place])
-                state.loaded.add(key)
-            case (("running" | "stopped" | "unfinished") as page, path, int(first)):
-                rows = [row for row in self.db.scopes.values() if row.loop == path and row.index >= first]
-                wanted = sorted((row for row in rows if is_on(page, row)), key=lambda row: row.index)[:PAGE]
-                self.looked_up += len(wanted)
-                for row in wanted:
-                    state.scopes.setdefault(row.path, copied(row))
-                state.loaded.add(key)
-            case _:
-                raise AssertionError(f"no such key: {key}")
-
-    def _load_whole(self, state: State, whole: str) -> None:
-        if whole in ("timers", "deadline"):
-            for key, due_at in self.db.timers.items():
-                state.timers.setdefault(key, due_at)
-            state.loaded.add((whole,))
-            return
-        asked: dict[str, Callable[[TaskRow], bool]] = {
-            "open": lambda row: row.is_open,
-            "unhandled": lambda row: row.disposition == "unhandled",
-            "all": lambda row: True,
-        }
-        for path, row in self.db.tasks.items():
-            self.looked_up += asked[whole](row)
-            if asked[whole](row) and state.tasks.get(path) is None:
-                state.tasks[path] = copied(row)
-        if whole == "all":
-            for path, token in self.db.tokens.items():
-                if state.tokens.get(path) is None:
-                    state.tokens[path] = copied(token)
-        state.loaded.add((whole,))
-
-    def _save(self, decision: Decision) -> None:
-        db, changes = self.db, decision.changes
-        assert changes.run is not None
-        assert changes.run.seq == (db.run.seq if db.run else 0) + 1
-        db.run = copied(changes.run)
-        for path, row in changes.tasks.items():
-            before = db.tasks.get(path)
-            left = [
-                action
-                for action in decision.actions
-                if isinstance(action, do.ScheduleRetry | do.ReapLease | do.RedoTask) and action.path == path
-            ]
-            assert row.attempt == len(left) + (1 if before is None else before.attempt), "an attempt grew by itself"
-            db.tasks[path] = copied(row)
-        db.tokens.update(copied(changes.tokens))
-        db.loops.update(copied(changes.loops))
-        for place, effect in changes.effects.items():
-            if effect is None:
-                db.effects.pop(place, None)
-            else:
-                assert place not in db.effects, "two effects in one place"
-                db.effects[place] = effect
-        db.scopes.update(copied(changes.scopes))
-        db.children.update(copied(changes.children))
-        self.handovers.extend(changes.handovers)
-        assert not changes.payloads.keys() & db.payloads.keys(), "a payload is written a second time"
-        db.payloads.update(changes.payloads)
-        for left in changes.attempts:
-            assert (left.path, left.attempt) not in db.attempts, "an attempt is left a second time"
-            db.attempts[left.path, left.attempt] = left
-        db.signals.update({seq: copy.copy(row) for seq, row in changes.signals.items()})
-        if changes.all_timers_gone:
-            db.timers.clear()
-        for key, due_at in changes.timers.items():
-            if due_at is None:
-                db.timers.pop(key, None)
-            else:
-                db.timers[key] = due_at
-        self.dispatches.extend(changes.dispatches)
-        for scope, paths in changes.dropped.items():
-            self._drop(scope, {scope, *paths})
-
-    def _drop(self, scope: str, gone: set[str]) -> None:
-        db = self.db
-        db.scopes.pop(scope, None)  # it may have begun and ended in this decision
-        db.children = {path: row for path, row in db.children.items() if path not in gone}
-        db.tasks = {path: row for path, row in db.tasks.items() if path not in gone}
-        db.tokens = {path: row for path, row in db.tokens.items() if path not in gone}
-        db.payloads = {key: data for key, data in db.payloads.items() if key[0] not in gone}
-        db.attempts = {key: left for key, left in db.attempts.items() if key[0] not in gone}
 
     def _record(self, event: RunEvent, decision: Decision) -> None:
         self.history.append(
@@ -693,17 +517,6 @@ class World:
     def _watch(self) -> None:
         for watcher in self.watchers:
             watcher(self)
-
-
-def child_of(path: str, attempt: int) -> str:
-    """The id of the run that an attempt of a subflow node starts."""
-    return f"{path}/{attempt}".encode().hex().ljust(32, "0")[-32:]
-
-
-def copied(value: T) -> T:
-    """A deep copy; many times faster than copy.deepcopy, on which the simulator would spend most of its time."""
-    again: T = pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))  # noqa: S301 - our own rows
-    return again
 
 
 def _copied(state: State) -> tuple[object, ...]:

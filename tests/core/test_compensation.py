@@ -271,3 +271,28 @@ def test_an_undoing_of_what_could_not_be_computed_does_not_hang() -> None:
         None,
         "compensating",
     ]
+
+
+def test_a_run_that_reached_no_finish_node_and_owes_an_output_undoes_what_it_did() -> None:
+    world = begin("""
+        workflow: owing
+        output_schema: {type: object}
+        nodes:
+          a: {type: call, handler: h, compensate: no_a}
+          b: {type: call, handler: h, compensate: no_b}
+          no_a: {type: call, handler: h}
+          no_b: {type: call, handler: h}
+          failed: {type: finish, output: {}}
+        edges: [[a, b], {from: b, on: failure, to: failed}]
+    """)
+
+    world.run_task("a")
+    world.run_task("b")
+
+    assert world.ready() == ["no_b"]
+    world.run_task("no_b")
+    assert world.ready() == ["no_a"]
+    world.run_task("no_a")
+    assert world.state is RunState.FAILED
+    assert world.run.error is not None
+    assert world.run.error["failure_class"] == "verdict_fail"

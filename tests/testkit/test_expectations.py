@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
+from headway.coordinator.core.actions import Action
+from headway.coordinator.core.events import RunEvent
+from headway.coordinator.testkit import telling
 from tests.testkit.kit import report_on, the_case, wrongs
 
 FLOW = """
@@ -35,7 +40,7 @@ SAME = [  # what is expected, right and wrong; how it is called; what was got
     ("output_has: {tags: [x, y]}", "output_has: {tags: [x]}", "output_has", '{"sum":3,"tags":["x","y"]} (.tags)'),
     ("path: [a, gate, b, done]", "path: [a, gate, b]", "path", "[a, gate, b, done]"),
     ("path_has: [a, done]", "path_has: [done, a]", "path_has", "[a, gate, b, done]"),
-    ("never: [c]", "never: [c, b]", "never", "it ran"),
+    ("never: [c]", "never: [c, b]", "never", "b ran"),
     ("nodes: {b: {state: succeeded}}", "nodes: {b: {state: failed}}", "b.state", '"succeeded"'),
     ("nodes: {c: {state: not_reached}}", "nodes: {b: {state: not_reached}}", "b.state", '"succeeded"'),
     ("nodes: {a: {output: {ok: true, sum: 3}}}", "nodes: {a: {output: {ok: 1, sum: 3}}}", "a.output",
@@ -111,7 +116,7 @@ def test_an_input_that_does_not_fit_is_refused() -> None:
 
     assert the_case(flow, "expect: {outcome: refused}").passed
     assert wrongs(the_case(flow, "expect: {outcome: succeeded}")) == [
-        ("outcome", "succeeded", "refused: $.n: is required")
+        ("outcome", "succeeded", "refused: The input does not fit the workflow's input_schema: $.n: is required.")
     ]
 
 
@@ -161,8 +166,35 @@ def test_coverage_is_over_all_cases_of_a_file() -> None:
 
     half, whole = report_on(FLOW, mocks + "cases:\n" + one), report_on(FLOW, mocks + "cases:\n" + one + two)
 
-    assert half.coverage is not None
-    assert half.coverage.never == ("c → done", "gate → c")
-    assert half.coverage.percent == 60
-    assert whole.coverage is not None
-    assert whole.coverage.percent == 100
+    assert half.workflow.coverage is not None
+    assert half.workflow.coverage.never == ("c → done", "gate → c")
+    assert half.workflow.coverage.percent == 60
+    assert whole.workflow.coverage is not None
+    assert whole.workflow.coverage.percent == 100
+
+
+def test_every_event_and_action_is_told_in_words_or_left_out() -> None:
+    assert set(get_args(RunEvent)) == set(telling.EVENTS)
+    assert set(get_args(Action)) == set(telling.ACTIONS) | telling.UNTOLD
+
+
+def test_a_node_of_a_body_that_never_runs_runs_in_no_item() -> None:
+    flow = "nodes: {each: {type: map, over: '${input}', body: {type: call, handler: do.it}}}"
+    case = "input: %s\nmocks: {do.it: {}}\nexpect: {never: [%s], path_has: [each]}"
+
+    assert the_case(flow, case % ([], "each.step")).passed
+    assert the_case(flow, case % ([1], "'each[1].step'")).passed
+    assert wrongs(the_case(flow, case % ([1], "each.step"))) == [
+        ("never", "each.step does not run", "each[0].step ran")
+    ]
+
+
+def test_an_order_that_names_what_never_had_a_choice_is_told() -> None:
+    flow = "nodes: {a: {type: call, handler: do.a}, b: {type: call, handler: do.a}}"
+    case = "mocks: {do.a: {takes: 1s}}\norder: [report of %s]"
+
+    assert the_case(flow, case % "b").passed
+    (problem,) = the_case(flow, case % "c").problems
+    assert problem.what == "report of c never happens at the same instant as something else"
+    assert problem.expected == "what went first where there was a choice: report of a"
+    assert (problem.line, problem.column) == (5, 12)

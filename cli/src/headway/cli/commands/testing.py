@@ -15,7 +15,7 @@ from headway.client import Json
 from headway.worker import PythonHandler, TaskFailed
 
 if TYPE_CHECKING:
-    from headway.coordinator.testkit import CaseReport, Coverage, FileReport, Problem
+    from headway.coordinator.testkit import CaseReport, Coverage, FileReport, Problem, WorkflowReport
 
 KIT = "headway.coordinator"
 
@@ -65,9 +65,9 @@ class Test(Command):
         if self.filter and not any(report.cases or not report.passed for _, report in reports):
             raise Mistake(f"no case has {self.filter!r} in its name")
         too_low = {
-            file: report.coverage.percent
+            file: covered.percent
             for file, report in reports
-            if report.coverage is not None and report.coverage.percent < (self.coverage_min or 0)
+            if (covered := report.workflow.coverage) is not None and covered.percent < (self.coverage_min or 0)
         }
         passed = not too_low and all(report.passed for _, report in reports)
         if session.output.for_people:
@@ -130,15 +130,19 @@ def _run(file: Path, text: str, wanted: str) -> "FileReport":
 
 
 def _tell(output: Output, file: str, report: "FileReport", *, wanted: float | None) -> None:
-    for where, faults in ((file, report.faults), (str(Path(file).parent / report.workflow), report.workflow_faults)):
+    workflows = (report.workflow, *report.children)
+    told = [(file, report.faults), *((str(Path(file).parent / each.file), each.faults) for each in workflows)]
+    for where, faults in told:
         for fault in faults:
             remedy = f" — {fault.remedy}" if fault.remedy else ""
             kind, style = ("warning", "yellow") if fault.warning else ("error", "red")
             output.say(f"{where}:{fault.line}:{fault.column}: {kind}: {fault.message}{remedy}", style=style)
     for case in report.cases:
         _tell_case(output, file, case)
-    if report.coverage is not None:
-        _tell_coverage(output, file, report.coverage, wanted)
+    for each in workflows:
+        if each.coverage is not None:
+            is_tried = each is report.workflow
+            _tell_coverage(output, file if is_tried else f"  {each.file}", each.coverage, wanted if is_tried else None)
 
 
 def _tell_case(output: Output, file: str, case: "CaseReport") -> None:
@@ -188,7 +192,12 @@ def _tell_coverage(output: Output, file: str, coverage: "Coverage", wanted: floa
 def _sum_up(output: Output, reports: "Sequence[FileReport]", *, passed: bool) -> None:
     cases = [case for report in reports for case in report.cases]
     failed = sum(not case.passed for case in cases)
-    faults = sum(not fault.warning for report in reports for fault in (*report.faults, *report.workflow_faults))
+    faults = sum(
+        not fault.warning
+        for report in reports
+        for faults in (report.faults, *(each.faults for each in (report.workflow, *report.children)))
+        for fault in faults
+    )
     words = [f"{len(cases) - failed} passed", f"{failed} failed"] + (
         [f"{faults} fault{'s' if faults > 1 else ''}"] if faults else []
     )
@@ -196,13 +205,12 @@ def _sum_up(output: Output, reports: "Sequence[FileReport]", *, passed: bool) ->
 
 
 def _document(file: str, report: "FileReport", *, enough: bool) -> dict[str, object]:
-    covered = report.coverage
     return {
         "file": file,
-        "workflow": report.workflow,
+        "workflow": report.workflow.file,
         "passed": report.passed and enough,
         "faults": report.faults,
-        "workflow_faults": report.workflow_faults,
+        "workflow_faults": report.workflow.faults,
         "cases": [
             {
                 "name": case.name,
@@ -216,7 +224,15 @@ def _document(file: str, report: "FileReport", *, enough: bool) -> dict[str, obj
             }
             for case in report.cases
         ],
-        "coverage": None
-        if covered is None
-        else {"edges": covered.edges, "never": covered.never, "percent": round(covered.percent, 1)},
+        "coverage": _coverage(report.workflow),
+        "children": [
+            {"file": each.file, "faults": each.faults, "coverage": _coverage(each)} for each in report.children
+        ],
     }
+
+
+def _coverage(workflow: "WorkflowReport") -> dict[str, object] | None:
+    covered = workflow.coverage
+    if covered is None:
+        return None
+    return {"edges": covered.edges, "never": covered.never, "percent": round(covered.percent, 1)}

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from headway.coordinator.core.events import ChildFinished, LeaseExpired, TimerFired
 from headway.coordinator.core.machines import TaskState
-from headway.coordinator.core.rows import AttemptRow, ChildRow, RunRow, TaskRow
+from headway.coordinator.core.rows import AttemptRow, ChildRow, Parent, RunRow, TaskRow
 from headway.coordinator.core.state import Draft
 
 
@@ -121,6 +121,12 @@ def child_applies(run: RunRow, task: TaskRow | None, child: ChildRow | None, eve
         return False
     is_waiting = task.state is TaskState.WAITING and task.attempt == event.attempt
     return is_waiting and child.is_open and child.attempt == event.attempt and child.child == event.child
+
+
+def stop_applies(run: RunRow, parent: Parent) -> bool:
+    """True when a node's order to stop its run, in the attempt that it names, still means something."""
+    known = 0 if run.parent is None else run.parent.attempt
+    return known < parent.attempt or (known == parent.attempt and not run.is_final)
 
 
 def timer_applies(run: RunRow, task: TaskRow | None, event: TimerFired) -> bool:

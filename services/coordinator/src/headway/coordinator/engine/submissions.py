@@ -15,6 +15,7 @@ from headway.coordinator.core.admission import (
     lease_has_expired,
     look_again_at,
     report_answer,
+    stop_applies,
     timer_applies,
 )
 from headway.coordinator.core.decide import Decision
@@ -354,9 +355,7 @@ class StopChild(Cancel, frozen=True, kw_only=True):
 
     def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
         """False when that attempt's run is over, or the run answers to a later one."""
-        run = draft.run
-        known = 0 if run.parent is None else run.parent.attempt
-        return False if known > self.parent.attempt or (known == self.parent.attempt and run.is_final) else None
+        return None if stop_applies(draft.run, self.parent) else False
 
 
 class Retry(Submission, frozen=True, kw_only=True):

@@ -48,6 +48,11 @@ class Chooser:
         self._wanted = list(order)
         self._script = script
 
+    @property
+    def left(self) -> Sequence[str]:
+        """What was to go first, and never had a choice."""
+        return self._wanted
+
     def choose(self, items: Sequence[Item]) -> Item:
         """Take one of at least one."""
         ordered = sorted(items, key=lambda item: (item.rank, item.number))

@@ -1,6 +1,7 @@
 """Where nodes stand: in the workflow's own graph, or in a graph that one of its nodes has inside.
 
-A task's path tells items and iterations apart, `resize[12].crop`; its place does not: `resize.crop`.
+A task's path tells items and iterations apart, `resize[12].crop`; its place does not: `resize.crop`. Behind that of a
+subflow node and a `/` stands what is in the run that it starts: `deploy[0].step/check/ask`.
 """
 
 import re
@@ -10,6 +11,7 @@ from dataclasses import fields
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan import Plan
 
+RUN = "/"  # between the node that starts a run and a node of that run
 _INDEX = re.compile(r"\[[^\]]*\]")
 
 
@@ -21,6 +23,17 @@ def place_of(path: str) -> str:
 def inside(body: str, node: str) -> str:
     """The place of a node in a body; the workflow's own graph is the body ''."""
     return f"{body}.{node}" if body else node
+
+
+def in_run(address: str, path: str) -> str:
+    """The address of a node in the run of a subflow node; the address of the run that is tried is ''."""
+    return f"{address}{RUN}{path}" if address else path
+
+
+def split(address: str) -> tuple[str, str]:
+    """The address of the run, and the path in it."""
+    run, _, path = address.rpartition(RUN)
+    return run, path
 
 
 def graphs_of(graph: Graph) -> Mapping[str, Graph]:

@@ -75,12 +75,14 @@ class Act:
     """What somebody does to the run.
 
     Attributes:
+        run: to the run of this subflow node; empty: to the one that is tried.
         label: in the words of the story.
         do: does it. Raises Refusal.
     """
 
     place: Place
     after_ms: int
+    run: str = ""
     label: str
     do: Callable[[Simulation], None]
     refused: Refused
@@ -112,13 +114,17 @@ class Naming(Enum):
     """What a name is to name."""
 
     NODE = auto()
+    TASK = auto()  # what a node became in a run: in items and iterations, in which one
     HANDLER = auto()
-    EITHER = auto()
+    MOCKED = auto()  # a worker node, a subflow node or a handler
+    CALLED = auto()  # a worker node or a subflow node
+    WORKED = auto()  # the task of a worker node
+    RUN = auto()  # by the subflow node that starts it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mention:
-    """A name that a test file takes from its workflow."""
+    """A name that a test file takes from its workflows."""
 
     place: Place
     name: str
@@ -147,6 +153,7 @@ class Case:
     until_ms: int | None
     seed: int | None
     order: tuple[str, ...]
+    order_place: Place
     every_order: bool
     limit: int
     outcome: Outcome
@@ -161,5 +168,6 @@ class TestFile:
 
     workflow: str
     workflow_place: Place
+    children: tuple[tuple[str, Place], ...]
     cases: tuple[Case, ...]
     mentions: tuple[Mention, ...] = field(default=())

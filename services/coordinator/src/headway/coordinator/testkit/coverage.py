@@ -1,6 +1,6 @@
-"""Which edges of a workflow runs followed."""
+"""Which edges of workflows runs followed."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -8,9 +8,12 @@ from headway.coordinator.core.actions import CreateTask, SetToken
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan import Edge, EdgeKind
 from headway.coordinator.testkit.bodies import inside, place_of
+from headway.coordinator.testkit.played import Told
 from headway.coordinator.testkit.simulation import Entry
 
-Followed: TypeAlias = tuple[str, int]  # the graph, by the place of the node that it is inside of; the edge's index
+Followed: TypeAlias = tuple[str, str, int]
+"""The workflow; the graph in it, by the place of the node that it is inside of; the edge's index."""
+
 
 _LIVE = "live"
 
@@ -33,25 +36,31 @@ class Coverage:
         return 100.0 if not self.edges else 100.0 * (self.edges - len(self.never)) / self.edges
 
 
-def followed(graphs: Mapping[str, Graph], history: Iterable[Entry]) -> set[Followed]:
-    """The edges that carried a live token."""
+def followed(workflows: Mapping[str, Mapping[str, Graph]], log: Iterable[Told]) -> set[Followed]:
+    """The edges that carried a live token, in whichever run."""
     found: set[Followed] = set()
-    for entry in history:
-        for action in entry.actions:
-            if isinstance(action, SetToken) and action.token == _LIVE:
-                body, _, node = place_of(action.path).rpartition(".")
-                found.add((body, graphs[body].incoming[node][action.slot].index))
-            elif isinstance(action, CreateTask):
-                body, _, node = place_of(action.path).rpartition(".")
-                into = graphs[body].incoming[node]
-                found.update((body, edge.index) for edge in into if len(into) == 1)
+    for told in log:
+        if isinstance(told.what, Entry):
+            edges = _followed(workflows[told.workflow], told.what)
+            found.update((told.workflow, body, edge) for body, edge in edges)
     return found
 
 
-def coverage(graphs: Mapping[str, Graph], found: Collection[Followed]) -> Coverage:
-    """What is left when some were followed."""
+def _followed(graphs: Mapping[str, Graph], entry: Entry) -> Iterator[tuple[str, int]]:
+    for action in entry.actions:
+        if isinstance(action, SetToken) and action.token == _LIVE:
+            body, _, node = place_of(action.path).rpartition(".")
+            yield body, graphs[body].incoming[node][action.slot].index
+        elif isinstance(action, CreateTask):
+            body, _, node = place_of(action.path).rpartition(".")
+            into = graphs[body].incoming[node]
+            yield from ((body, edge.index) for edge in into if len(into) == 1)
+
+
+def coverage(workflow: str, graphs: Mapping[str, Graph], found: Collection[Followed]) -> Coverage:
+    """What is left of a workflow when some were followed."""
     edges = [(body, edge) for body, graph in graphs.items() for edge in graph.plan.edges]
-    never = tuple(_spell(body, edge) for body, edge in edges if (body, edge.index) not in found)
+    never = tuple(_spell(body, edge) for body, edge in edges if (workflow, body, edge.index) not in found)
     return Coverage(edges=len(edges), never=never)
 
 

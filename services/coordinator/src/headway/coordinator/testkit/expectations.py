@@ -7,6 +7,7 @@ import orjson
 
 from headway.coordinator.core.durations import spell_duration
 from headway.coordinator.core.plan import Json, Place
+from headway.coordinator.testkit.bodies import place_of
 from headway.coordinator.testkit.cases import Difference, Expectation
 from headway.coordinator.testkit.language import Outcome
 from headway.coordinator.testkit.played import Call, Played
@@ -14,16 +15,19 @@ from headway.coordinator.testkit.played import Call, Played
 _SHOWN = 400  # characters of a value
 
 
-def expect_outcome(place: Place, outcome: Outcome) -> Expectation:
-    """The run ends so."""
+def expect_outcome(place: Place, outcome: Outcome, *, run: str = "", what: str = "outcome") -> Expectation:
+    """A run ends so: the one that is tried, or that of a subflow node."""
 
     def differs(played: Played) -> Difference | None:
-        if played.outcome is outcome or (outcome is Outcome.ENDED and played.run is not None and played.run.is_final):
+        row, got = played.run_of(run), played.outcome_of(run)
+        if got is outcome or (outcome is Outcome.ENDED and row is not None and row.is_final):
             return None
-        why = played.refusal or played.error["message"]
-        return Difference(expected=outcome, got=f"{played.outcome}" + (f": {why}" if why else ""))
+        if row is None and run:
+            return Difference(expected=outcome, got="there was no run")
+        why = played.refusal or played.fault_of(run)["message"]
+        return Difference(expected=outcome, got=f"{got}" + (f": {why}" if why else ""))
 
-    return Expectation(place=place, what="outcome", differs=differs)
+    return Expectation(place=place, what=what, differs=differs)
 
 
 def expect_value(
@@ -64,10 +68,11 @@ def expect_path(place: Place, wanted: Sequence[str], *, part: bool) -> Expectati
 
 
 def expect_never(place: Place, name: str) -> Expectation:
-    """A node did not run."""
+    """A node did not run, in no item or iteration."""
 
     def differs(played: Played) -> Difference | None:
-        return Difference(expected=f"{name} does not run", got="it ran") if name in played.began else None
+        ran = [path for path in played.began if name in (path, place_of(path))]
+        return Difference(expected=f"{name} does not run", got=f"{ran[0]} ran") if ran else None
 
     return Expectation(place=place, what="never", differs=differs)
 

@@ -1,5 +1,6 @@
 """What may stand in a test file, as data: files are checked against these tables, docs/testing.md is made from them."""
 
+from dataclasses import replace
 from enum import StrEnum
 
 from headway.coordinator.core.compiler.language import MAX_DURATION_MS, Field, Kind
@@ -13,7 +14,7 @@ class Part(StrEnum):
     """Kinds of values that only a test file has."""
 
     MOCKS = "map of nodes or handlers to mocks"
-    CASES = "list of cases"
+    CASES = "list of test cases"
     VALUE = "any value"
     ACTS = "list of acts"
     HEARTBEATS = "list of heartbeats"
@@ -23,6 +24,7 @@ class Part(StrEnum):
     ERROR = "expected error"
     NODES = "map of nodes to expectations"
     CALLS = "list of expected calls"
+    RUNS = "map of subflow nodes to expectations"
     INSTANT = "instant with its offset"
 
 
@@ -67,6 +69,12 @@ def _duration(name: str, doc: str, *, default: str = "", required: bool = False,
 
 FILE = (
     Field(name="workflow", kind=Kind.TEXT, doc="The workflow's file, seen from this one.", required=True),
+    Field(
+        name="children",
+        kind=Kind.TEXTS,
+        doc="Files of workflows that subflow nodes start, seen from this one: their runs are played, too.",
+        default="none: they are mocked",
+    ),
     Field(name="mocks", kind=Part.MOCKS, doc="What workers do, in all cases.", default="none"),
     Field(name="cases", kind=Part.CASES, doc="What is tried.", required=True),
 )
@@ -101,7 +109,7 @@ CASE = (
     Field(
         name="limit",
         kind=Kind.INTEGER,
-        doc="How many orders are tried at most; the report says when there are more.",
+        doc="With `interleavings: all`: how many orders at most; the report says when there are more.",
         least=1,
         most=MOST_ORDERS,
         default="500",
@@ -152,7 +160,13 @@ FAILURE = (
 )
 
 ACT = (
-    _duration("after", "When, from the run's start.", default="0s"),
+    _duration("after", "When, from the start of the run that is tried.", default="0s"),
+    Field(
+        name="run",
+        kind=Kind.TEXT,
+        doc="To the run of this subflow node; `skip` and `from` name nodes in it then.",
+        default="the one that is tried",
+    ),
     Field(name="signal", kind=Kind.TEXT, doc="Send a signal of this name."),
     Field(name="payload", kind=Part.VALUE, doc="The signal's payload.", default="null"),
     Field(name="cancel", kind=Kind.BOOLEAN, doc="Cancel the run.", default="false"),
@@ -212,19 +226,34 @@ EXPECT = (
     Field(name="path_has", kind=Kind.TEXTS, doc="Nodes that ran in this order, perhaps among others."),
     Field(name="never", kind=Kind.TEXTS, doc="Nodes that did not run."),
     Field(name="nodes", kind=Part.NODES, doc="What became of nodes."),
-    Field(name="calls", kind=Part.CALLS, doc="What handlers were given."),
+    Field(name="runs", kind=Part.RUNS, doc="What became of the runs that subflow nodes started."),
+    Field(name="calls", kind=Part.CALLS, doc="What handlers, and the runs of subflow nodes, were given."),
     _duration("duration", "From the run's start to its end, exactly."),
     _duration("within", "From the run's start to its end, at most."),
 )
 
+RUN = tuple(
+    replace(field, default="") if field.name == "outcome" else field
+    for field in EXPECT
+    if field.name in ("outcome", "output", "output_has", "error")
+)
+
 ERROR = (
-    Field(name="class", kind=Kind.TEXT, doc="The failure class, or `cancelled` of a run."),
+    Field(
+        name="class",
+        kind=Kind.WORD,
+        words=(*FailureClass, RunState.CANCELLED.value),
+        doc="The failure class; `cancelled` is that of a run.",
+    ),
     Field(name="message", kind=Kind.TEXT, doc="The message, exactly."),
     Field(name="says", kind=Kind.TEXT, doc="A part of the message."),
     Field(name="type", kind=Kind.TEXT, doc="Of a node: the error's type."),
     Field(name="details", kind=Part.VALUE, doc="Of a node: these details, perhaps among others."),
     Field(name="paths", kind=Kind.TEXTS, doc="Of a run: the nodes that made it fail."),
 )
+
+NODE_ERROR = tuple(field for field in ERROR if field.name != "paths")
+RUN_ERROR = tuple(field for field in ERROR if field.name not in ("type", "details"))
 
 NODE = (
     Field(name="state", kind=Kind.WORD, words=STATES, doc="Where it stands in the end."),
@@ -235,8 +264,8 @@ NODE = (
 )
 
 CALL = (
-    Field(name="handler", kind=Kind.TEXT, doc="Of this handler;"),
-    Field(name="node", kind=Kind.TEXT, doc="or of this node."),
+    Field(name="handler", kind=Kind.TEXT, doc="Of this handler, or for a run of this workflow;"),
+    Field(name="node", kind=Kind.TEXT, doc="or of this node; `resize.crop` of all items, `resize[12].crop` of one."),
     Field(name="input", kind=Part.VALUE, doc="Calls with this input, exactly.", default="any"),
     Field(name="input_has", kind=Part.VALUE, doc="Calls with these keys in their input, perhaps among others."),
     Field(name="checkpoint", kind=Part.VALUE, doc="Calls that found this checkpoint, exactly.", default="any"),

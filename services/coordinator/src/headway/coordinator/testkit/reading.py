@@ -21,6 +21,7 @@ from headway.coordinator.core.document import EMPTY, Document
 from headway.coordinator.core.plan import FailureClass, Json, Literal, Place
 from headway.coordinator.testkit import expectations as expecting
 from headway.coordinator.testkit import language
+from headway.coordinator.testkit.bodies import in_run, place_of
 from headway.coordinator.testkit.cases import (
     Act,
     Case,
@@ -36,6 +37,7 @@ from headway.coordinator.testkit.cases import (
 from headway.coordinator.testkit.language import Crash, Outcome, Refused
 from headway.coordinator.testkit.played import Played
 from headway.coordinator.testkit.simulation import START, Simulation
+from headway.coordinator.testkit.telling import the_run, whose
 
 _GRACE_MS = 30_000
 _LIMIT = 500
@@ -126,11 +128,12 @@ class _Reader:
                 message = f"two cases have the name {case.name}"
                 self._fault(case.place, Code.WRONG_VALUE, message, "give each a name of its own")
             found[case.name] = case
-        if "cases" in entries and not found:
+        if entries.list("cases") is not None and not found and not self._reading.faults.fatal():
             self._fault(entries.place_of("cases"), Code.WRONG_VALUE, "there is no case", "add `- name: …`")
         return TestFile(
             workflow=entries.text("workflow") or "",
             workflow_place=entries.place_of("workflow"),
+            children=tuple(self._texts(entries, "children") or ()),
             cases=tuple(found.values()),
             mentions=tuple(self._mentions),
         )
@@ -140,18 +143,23 @@ class _Reader:
         wanted = entries.map("expect")
         outcome, expectations = self._expectations(wanted, tree.place)
         given = entries.tree("input")
+        every_order = entries.word("interleavings") == "all"
+        if "limit" in entries and not every_order:
+            where, message = entries.place_of("limit"), "limit goes with interleavings: all"
+            self._fault(where, Code.CONTRADICTION, message, "add that, or remove it")
         return Case(
             place=tree.place,
             name=entries.text("name") or "",
             input=EMPTY if given is None else Document.of(plain_value(given)),
             mocks=(self._mocks(entries), shared),
             acts=tuple(self._act(item) for item in self._maps(entries, "at")),
-            crashes=dict(self._crash(item) for item in self._maps(entries, "crashes")),
+            crashes=self._crashes(entries),
             starts_at=self._instant(entries, "starts_at"),
             until_ms=entries.duration("until"),
             seed=entries.integer("seed"),
             order=entries.texts("order") or (),
-            every_order=entries.word("interleavings") == "all",
+            order_place=entries.place_of("order"),
+            every_order=every_order,
             limit=entries.integer("limit") or _LIMIT,
             outcome=outcome,
             expectations=expectations,
@@ -164,11 +172,13 @@ class _Reader:
         if tree is None:
             return {}
         for name, place in tree.keys.items():
-            self._mentions.append(Mention(place=place, name=name, naming=Naming.EITHER))
+            self._mention(name, place, Naming.MOCKED)
         return {name: self._mock(name, value) for name, value in tree.entries.items()}
 
     def _mock(self, name: str, tree: Yaml) -> Mock:
         items = tree.items if isinstance(tree, YamlList) else (tree,)
+        if not items:
+            self._fault(tree.place, Code.WRONG_VALUE, f"the mock of {name} is empty", "write {output: …} or {fails: …}")
         results: list[Result] = []
         for item in items:
             if isinstance(item, YamlMap):
@@ -181,6 +191,7 @@ class _Reader:
     def _result(self, tree: YamlMap) -> Result:
         entries = self._entries(tree, language.RESULT, "a mock")
         self._at_most_one(entries, ("output", "fails", "hangs", "real"))
+        self._at_most_one(entries, ("hangs", "takes"))
         result = Result(
             place=tree.place,
             output=entries.template("output") or Literal(value=None),
@@ -204,10 +215,13 @@ class _Reader:
         if "until" in entries and "every" not in entries:
             self._fault(entries.place_of("until"), Code.CONTRADICTION, "until goes with every", "remove it")
         after, every, checkpoint = entries.duration("after"), entries.duration("every"), entries.tree("checkpoint")
+        first, until = every if after is None else after, entries.duration("until")
+        if first is not None and until is not None and until < first:
+            self._fault(entries.place_of("until"), Code.CONTRADICTION, "until is before the first", "write a later one")
         return Heartbeat(
-            after_ms=(every or 0) if after is None else after,
+            after_ms=first or 0,
             every_ms=every,
-            until_ms=entries.duration("until"),
+            until_ms=until,
             progress=checkpoint is not None or entries.boolean("progress") or False,
             checkpoint=None if checkpoint is None else Document.of(plain_value(checkpoint)),
         )
@@ -237,23 +251,33 @@ class _Reader:
                 self._fault(entries.place_of(key), Code.CONTRADICTION, f"{key} goes with {goes_with}", "remove it")
         if kind not in ("signal", "skip") and entries.boolean(kind) is False:
             self._fault(entries.place_of(kind), Code.WRONG_VALUE, f"{kind} can only be true", "leave the act out")
-        self._names(entries, "from")
+        run = entries.text("run") or ""
+        if run:
+            self._mention(run, entries.place_of("run"), Naming.RUN)
+        self._names(entries, "from", run)
         if "skip" in entries:
-            self._mention(entries.text("skip") or "", entries.place_of("skip"))
+            self._mention(in_run(run, entries.text("skip") or ""), entries.place_of("skip"))
         label, do = _ACTS[kind](entries)
         return Act(
             place=tree.place,
             after_ms=entries.duration("after") or 0,
-            label=label,
+            run=run,
+            label=label + whose("", the_run(run)),
             do=do,
             refused=Refused(entries.word("refused") or Refused.NEVER),
         )
 
-    def _crash(self, tree: YamlMap) -> tuple[tuple[str, int], Crash]:
-        entries = self._entries(tree, language.CRASH, "a crash")
-        node = entries.text("node") or ""
-        self._mention(node, entries.place_of("node"))
-        return (node, entries.integer("attempt") or 1), Crash(entries.word("crash") or Crash.WORKER_DIES)
+    def _crashes(self, entries: Entries) -> dict[tuple[str, int], Crash]:
+        crashes: dict[tuple[str, int], Crash] = {}
+        for item in self._maps(entries, "crashes"):
+            fields = self._entries(item, language.CRASH, "a crash")
+            node, attempt = fields.text("node") or "", fields.integer("attempt") or 1
+            self._mention(node, fields.place_of("node"), Naming.WORKED)
+            if (node, attempt) in crashes:
+                message = f"two crashes are around attempt {attempt} of {node}"
+                self._fault(item.place, Code.CONTRADICTION, message, "keep one")
+            crashes[node, attempt] = Crash(fields.word("crash") or Crash.WORKER_DIES)
+        return crashes
 
     def _instant(self, entries: Entries, name: str) -> datetime:
         text = entries.text(name)
@@ -275,26 +299,53 @@ class _Reader:
         entries = self._entries(tree, language.EXPECT, "an expectation")
         outcome = Outcome(entries.word("outcome") or Outcome.SUCCEEDED)
         found = [expecting.expect_outcome(entries.place_of("outcome"), outcome)]
-        found += self._values(entries, "", lambda played: played.output)
-        found += self._error(entries, "error", lambda played: played.error)
+        found += self._run(entries, "", "")
         for name in ("path", "path_has"):
             names = self._names(entries, name)
             if names is not None:
                 path = [each for each, _ in names]
                 found.append(expecting.expect_path(entries.place_of(name), path, part=name == "path_has"))
-        found += [expecting.expect_never(where, name) for name, where in self._names(entries, "never") or ()]
-        nodes = entries.map("nodes")
-        for name, value in (nodes.entries if nodes is not None else {}).items():
-            found += self._node(name, value)
+        for name, where in self._texts(entries, "never") or ():
+            self._mention(name, where, Naming.NODE)
+            found.append(expecting.expect_never(where, name))
+        if (nodes := entries.map("nodes")) is not None:
+            for name, value in nodes.entries.items():
+                self._mention(name, nodes.keys[name])
+                found += self._node(name, value)
+        if (runs := entries.map("runs")) is not None:
+            for name, value in runs.entries.items():
+                self._mention(name, runs.keys[name], Naming.RUN)
+                found += self._child(name, value)
         found += [self._call(item) for item in self._maps(entries, "calls")]
+        self._at_most_one(entries, ("duration", "within"))
         for name in ("duration", "within"):
             wanted = entries.duration(name)
             if wanted is not None:
                 found.append(expecting.expect_duration(entries.place_of(name), wanted, at_most=name == "within"))
         return outcome, tuple(found)
 
+    def _run(self, entries: Entries, run: str, of: str) -> list[Expectation]:
+        """What a run gave, or how it failed."""
+        found = self._values(entries, of, lambda played: played.result_of(run))
+        get: Callable[[Played], dict[str, Json]] = lambda played: played.fault_of(run)  # noqa: E731
+        return found + self._error(entries, f"{of}error", get, language.RUN_ERROR, run)
+
+    def _child(self, run: str, tree: Yaml) -> list[Expectation]:
+        if not isinstance(tree, YamlMap):
+            message = f"what is expected of the run of {run} must be a map"
+            self._fault(tree.place, Code.WRONG_TYPE, message, "write {outcome: succeeded}")
+            return []
+        entries = self._entries(tree, language.RUN, "what is expected of a run")
+        found = self._run(entries, run, f"{run}: ")
+        outcome = entries.word("outcome")
+        if outcome is not None:
+            place = entries.place_of("outcome")
+            found.insert(0, expecting.expect_outcome(place, Outcome(outcome), run=run, what=f"{run}: outcome"))
+        return found
+
     def _values(self, entries: Entries, of: str, get: Callable[[Played], Json]) -> list[Expectation]:
         found: list[Expectation] = []
+        self._at_most_one(entries, ("output", "output_has"))
         for name in ("output", "output_has"):
             tree = entries.tree(name)
             if tree is not None:
@@ -302,11 +353,22 @@ class _Reader:
                 found.append(expecting.expect_value(tree.place, f"{of}{name}", plain_value(tree), get, part=part))
         return found
 
-    def _error(self, entries: Entries, what: str, get: Callable[[Played], dict[str, Json]]) -> list[Expectation]:
+    def _error(
+        self,
+        entries: Entries,
+        what: str,
+        get: Callable[[Played], dict[str, Json]],
+        keys: tuple[Field, ...] = language.NODE_ERROR,
+        run: str = "",
+    ) -> list[Expectation]:
         tree = entries.map("error")
         if tree is None:
             return []
-        fields = self._entries(tree, language.ERROR, "an expected error")
+        is_of_run = keys is language.RUN_ERROR
+        fields = self._entries(tree, keys, f"the expected error of a {'run' if is_of_run else 'node'}")
+        fields.word("class")
+        if is_of_run:
+            self._names(fields, "paths", run)
         found: list[Expectation] = []
         for name, value in tree.entries.items():
             if name == "says":
@@ -328,9 +390,10 @@ class _Reader:
         return found
 
     def _node(self, path: str, tree: Yaml) -> list[Expectation]:
-        self._mention(path, tree.place)
         if not isinstance(tree, YamlMap):
-            self._fault(tree.place, Code.WRONG_TYPE, f"what is expected of {path} must be a map", "{state: succeeded}")
+            self._fault(
+                tree.place, Code.WRONG_TYPE, f"what is expected of {path} must be a map", "write {state: succeeded}"
+            )
             return []
         entries = self._entries(tree, language.NODE, "what is expected of a node")
         found: list[Expectation] = []
@@ -358,16 +421,18 @@ class _Reader:
         self._at_most_one(entries, ("input", "input_has"))
         handler, node = entries.text("handler"), entries.text("node")
         if node is not None:
-            self._mention(node, entries.place_of("node"))
+            self._mention(node, entries.place_of("node"), Naming.CALLED)
         elif handler is not None:
-            self._mentions.append(Mention(place=entries.place_of("handler"), name=handler, naming=Naming.HANDLER))
+            self._mention(handler, entries.place_of("handler"), Naming.HANDLER)
         exact, part = entries.tree("input"), entries.tree("input_has")
         given = None if exact is None and part is None else exact or part
         checkpoint = entries.tree("checkpoint")
         return expecting.expect_calls(
             tree.place,
             f"calls of {node or handler}",
-            (lambda call: call.path == node) if node is not None else (lambda call: call.handler == handler),
+            (lambda call: node in (call.path, place_of(call.path)))
+            if node is not None
+            else (lambda call: call.handler == handler),
             entries.integer("times"),
             None if given is None else (plain_value(given), exact is None),
             None if checkpoint is None else (plain_value(checkpoint),),
@@ -375,17 +440,23 @@ class _Reader:
 
     # --- entries
 
-    def _names(self, entries: Entries, name: str) -> list[tuple[str, Place]] | None:
-        """A list of nodes, each with its place."""
+    def _names(self, entries: Entries, name: str, run: str = "") -> list[tuple[str, Place]] | None:
+        """A list of nodes of a run, each with its place."""
+        found = self._texts(entries, name)
+        for text, place in found or ():
+            self._mention(in_run(run, text), place)
+        return found
+
+    def _texts(self, entries: Entries, name: str) -> list[tuple[str, Place]] | None:
+        """A list of texts, each with its place."""
         if entries.texts(name) is None:
             return None
-        found: list[tuple[str, Place]] = []
         tree = entries.list(name)
-        for item in tree.items if tree is not None else ():
-            if isinstance(item, YamlScalar) and isinstance(item.value, str):
-                self._mention(item.value, item.place)
-                found.append((item.value, item.place))
-        return found
+        return [
+            (item.value, item.place)
+            for item in (tree.items if tree is not None else ())
+            if isinstance(item, YamlScalar) and isinstance(item.value, str)
+        ]
 
     def _maps(self, entries: Entries, name: str) -> list[YamlMap]:
         tree = entries.list(name)
@@ -411,8 +482,8 @@ class _Reader:
             message = f"{' and '.join(given)} exclude each other"
             self._fault(entries.place_of(given[1]), Code.CONTRADICTION, message, "keep one")
 
-    def _mention(self, name: str, place: Place) -> None:
-        self._mentions.append(Mention(place=place, name=name, naming=Naming.NODE))
+    def _mention(self, name: str, place: Place, naming: Naming = Naming.TASK) -> None:
+        self._mentions.append(Mention(place=place, name=name, naming=naming))
 
     def _fault(self, place: Place, code: Code, message: str, remedy: str) -> None:
         self._reading.faults.add(place, code, message, remedy)

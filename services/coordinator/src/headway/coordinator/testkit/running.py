@@ -1,20 +1,24 @@
 """Runs a test file: its cases, one after the other, and what is to be said of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headway.coordinator.core.compiler import Code, Fault, compile_workflow
-from headway.coordinator.core.compiler.faults import Enough, Faults, nearest
+from headway.coordinator.core.compiler.faults import Enough, Faults
 from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.plan import Place, Plan
 from headway.coordinator.testkit.agenda import Chooser, next_script
-from headway.coordinator.testkit.bodies import graphs_of, inside, place_of
-from headway.coordinator.testkit.cases import Case, Naming, TestFile
+from headway.coordinator.testkit.bodies import graphs_of
+from headway.coordinator.testkit.cases import Case, TestFile
 from headway.coordinator.testkit.coverage import Coverage, Followed, coverage, followed
+from headway.coordinator.testkit.mentions import check_mentions
 from headway.coordinator.testkit.played import Played
-from headway.coordinator.testkit.playing import RunPython, play
+from headway.coordinator.testkit.playing import play
 from headway.coordinator.testkit.reading import read_tests
 from headway.coordinator.testkit.telling import tell
+from headway.coordinator.testkit.workers import RunPython
 from headway.coordinator.zones import zone_names
 
 
@@ -61,27 +65,42 @@ class CaseReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowReport:
+    """What is to be said of a workflow that took part.
+
+    Attributes:
+        file: as the test file names it.
+        workflow: its name; empty: it cannot be read.
+        faults: of the workflow; with a fault that is no warning, nothing was run.
+        coverage: over all cases that were run; None: nothing was run.
+    """
+
+    file: str
+    workflow: str
+    faults: tuple[Fault, ...] = ()
+    coverage: Coverage | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileReport:
     """What came of a test file.
 
     Attributes:
-        workflow: its file, as the test file names it.
+        workflow: that is tried.
+        children: workflows whose runs take part, in the order of the test file.
         faults: of the test file; with a fault that is no warning, nothing was run.
-        workflow_faults: of the workflow; likewise.
-        coverage: over all cases that were run; None: nothing was run.
     """
 
-    workflow: str
-    faults: tuple[Fault, ...]
-    workflow_faults: tuple[Fault, ...] = ()
+    workflow: WorkflowReport
+    children: tuple[WorkflowReport, ...] = ()
+    faults: tuple[Fault, ...] = ()
     cases: tuple[CaseReport, ...] = ()
-    coverage: Coverage | None = None
 
     @property
     def passed(self) -> bool:
         """There is no fault, and every case passed."""
-        faults = (*self.faults, *self.workflow_faults)
-        return all(fault.warning for fault in faults) and all(case.passed for case in self.cases)
+        faults = [fault for each in (self.workflow, *self.children) for fault in each.faults]
+        return all(fault.warning for fault in (*self.faults, *faults)) and all(case.passed for case in self.cases)
 
 
 def run_tests(
@@ -95,7 +114,7 @@ def run_tests(
 
     Args:
         text: of the test file.
-        read_workflow: gives the text of the workflow whose path the test file names, or raises WorkflowUnreadable.
+        read_workflow: gives the text of a workflow whose path the test file names, or raises WorkflowUnreadable.
         is_wanted: by the case's name: whether to run it.
         run_python: runs the code of `python` nodes whose mock is `real`.
     """
@@ -105,38 +124,69 @@ def run_tests(
     except Enough:
         tests = None
     if tests is None or faults.fatal():
-        return FileReport(workflow="" if tests is None else tests.workflow, faults=faults.ordered())
+        unread = WorkflowReport(file="" if tests is None else tests.workflow, workflow="")
+        return FileReport(workflow=unread, faults=faults.ordered())
+    zones = zone_names()
+    files = [(tests.workflow, tests.workflow_place), *tests.children]
+    read = [_read(file, place, read_workflow, zones, faults) for file, place in files]
+    plans = {report.workflow: plan for report, plan in read if plan is not None}
+    main = read[0][0]
+    if len(plans) == len(read):
+        graphs = {workflow: graphs_of(Graph(plan)) for workflow, plan in plans.items()}
+        with suppress(Enough):
+            check_mentions(tests, main.workflow, graphs, faults)
+        if not faults.fatal():
+            return _run_all(tests, [report for report, _ in read], graphs, is_wanted, run_python, faults)
+    elif all(plan is not None for _, plan in read):
+        _find_twins(files, [report.workflow for report, _ in read], faults)
+    return FileReport(workflow=main, children=tuple(report for report, _ in read[1:]), faults=faults.ordered())
+
+
+def _read(
+    file: str, place: Place, read_workflow: Callable[[str], str], zones: AbstractSet[str], faults: Faults
+) -> tuple[WorkflowReport, Plan | None]:
     try:
-        compiled = compile_workflow(read_workflow(tests.workflow), zone_names())
+        compiled = compile_workflow(read_workflow(file), zones)
     except WorkflowUnreadable as error:
-        faults.add(tests.workflow_place, Code.WRONG_VALUE, str(error), "name it as it is seen from this file")
-        return FileReport(workflow=tests.workflow, faults=faults.ordered())
-    if compiled.plan is None:
-        return FileReport(workflow=tests.workflow, faults=faults.ordered(), workflow_faults=compiled.faults)
-    graph = Graph(compiled.plan)
-    graphs = graphs_of(graph)
-    with suppress(Enough):
-        _check_mentions(tests, graphs, faults)
-    if faults.fatal():
-        return FileReport(workflow=tests.workflow, faults=faults.ordered(), workflow_faults=compiled.faults)
+        faults.add(place, Code.WRONG_VALUE, str(error), "name it as it is seen from this file")
+        return WorkflowReport(file=file, workflow=""), None
+    plan = compiled.plan
+    return WorkflowReport(file=file, workflow="" if plan is None else plan.workflow, faults=compiled.faults), plan
+
+
+def _find_twins(files: Sequence[tuple[str, Place]], workflows: Sequence[str], faults: Faults) -> None:
+    known: dict[str, str] = {}
+    for (file, place), workflow in zip(files, workflows, strict=True):
+        if workflow in known:
+            message = f"the workflow of {file} is {workflow}, and so is that of {known[workflow]}"
+            faults.add(place, Code.WRONG_VALUE, message, "keep one of the files")
+        known[workflow] = file
+
+
+def _run_all(
+    tests: TestFile,
+    workflows: Sequence[WorkflowReport],
+    graphs: Mapping[str, Mapping[str, Graph]],
+    is_wanted: Callable[[str], bool],
+    run_python: RunPython | None,
+    faults: Faults,
+) -> FileReport:
     found: set[Followed] = set()
     cases: list[CaseReport] = []
     for case in tests.cases:
         if is_wanted(case.name):
-            report, edges = _run_case(case, graph, graphs, run_python)
+            report, edges = _run_case(case, workflows[0].workflow, graphs, run_python)
             cases.append(report)
             found |= edges
-    return FileReport(
-        workflow=tests.workflow,
-        faults=faults.ordered(),
-        workflow_faults=compiled.faults,
-        cases=tuple(cases),
-        coverage=coverage(graphs, found),
-    )
+    covered = [
+        replace(each, coverage=coverage(each.workflow, graphs[each.workflow], found) if cases else None)
+        for each in workflows
+    ]
+    return FileReport(workflow=covered[0], children=tuple(covered[1:]), faults=faults.ordered(), cases=tuple(cases))
 
 
 def _run_case(
-    case: Case, graph: Graph, graphs: Mapping[str, Graph], run_python: RunPython | None
+    case: Case, workflow: str, graphs: Mapping[str, Mapping[str, Graph]], run_python: RunPython | None
 ) -> tuple[CaseReport, set[Followed]]:
     """Play a case, in every order if it asks for that, until one fails; also, which edges were followed."""
     found: set[Followed] = set()
@@ -144,10 +194,11 @@ def _run_case(
     orders = 0
     played: Played | None = None
     problems: tuple[Problem, ...] = ()
+    known = {name: inner[""] for name, inner in graphs.items()}
     while script is not None and not problems and orders < (case.limit if case.every_order else 1):
-        played = play(case, graph, Chooser(case.order, script), run_python)
+        played = play(case, known[workflow], Chooser(case.order, script), run_python, known)
         orders += 1
-        found |= followed(graphs, played.history)
+        found |= followed(graphs, played.log)
         problems = _problems(case, played)
         script = next_script(played.choices)
     has_failed = bool(problems) and played is not None
@@ -184,20 +235,3 @@ def _problems(case: Case, played: Played) -> tuple[Problem, ...]:
                 )
             )
     return tuple(found)
-
-
-def _check_mentions(tests: TestFile, graphs: Mapping[str, Graph], faults: Faults) -> None:
-    nodes = [(inside(body, node.id), node) for body, graph in graphs.items() for node in graph.plan.nodes.values()]
-    places = {place for place, _ in nodes}
-    names = {node.id for _, node in nodes}
-    handlers = {node.handler for _, node in nodes if node.handler}
-    known: Mapping[Naming, tuple[str, set[str]]] = {
-        Naming.NODE: ("node", places),
-        Naming.HANDLER: ("handler", handlers),
-        Naming.EITHER: ("node or handler", places | names | handlers),
-    }
-    for mention in tests.mentions:
-        what, fitting = known[mention.naming]
-        if mention.name and place_of(mention.name) not in fitting:
-            message = f"the workflow has no {what} {mention.name}"
-            faults.add(mention.place, Code.UNKNOWN_NODE, message, nearest(mention.name, fitting))

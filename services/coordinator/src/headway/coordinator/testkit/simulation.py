@@ -1,11 +1,11 @@
-"""One run in memory, over the pure core: every row is at hand, and time stands still until somebody moves it.
+"""A run in memory, over the pure core: every row is at hand, and time stands still until somebody moves it.
 
 The calls answer as the coordinator would. What a real coordinator keeps apart from history (leases) is written here as
 `store` writes it; everything else comes from `decide`.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from headway.coordinator.core.actions import Action
@@ -19,6 +19,7 @@ from headway.coordinator.core.admission import (
     look_again_at,
     renew_answer,
     report_answer,
+    stop_applies,
     timer_applies,
 )
 from headway.coordinator.core.decide import Need, decide
@@ -41,16 +42,16 @@ from headway.coordinator.core.events import (
     TimerFired,
 )
 from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.handovers import CancelChild, ChildEnded, StartChild, read
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.plan import Json
 from headway.coordinator.core.refusals import RunClosed, RunNotFinished, RunStopping
 from headway.coordinator.core.refusals import RunPaused as PausedOtherwise
-from headway.coordinator.core.rows import BeatRow, PayloadKey, RunRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import BeatRow, ChildRow, Parent, PayloadKey, RunRow, TaskRow, TokenRow
 from headway.coordinator.core.state import Draft, State, TimerKey
 from headway.coordinator.zones import instant_of
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
-RUN_ID = "00000000000000000000000000000001"
 
 
 class EngineBroken(Exception):
@@ -67,33 +68,64 @@ class Entry:
     actions: tuple[Action, ...]
 
 
+def _no_chance() -> float:
+    return 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Surroundings:
+    """What runs share that know each other.
+
+    Attributes:
+        now: the virtual clock.
+        chance: gives numbers from [0, 1), for jitter.
+        runs: how many ids of runs were given out.
+    """
+
+    now: datetime = START
+    chance: Callable[[], float] = field(default=_no_chance)
+    runs: int = 0
+
+    def run_id(self) -> str:
+        """An id that no other run has."""
+        self.runs += 1
+        return f"{self.runs:032x}"
+
+
 class Simulation:
     """One run from its start.
 
     Attributes:
-        now: the virtual clock.
+        run_id: in hexadecimal digits.
         timers: what is set, and when it is due.
         dispatches: attempts for which a message was written, oldest first; whoever delivers one takes it out.
+        handovers: what it tells other runs, each by its id, oldest first; likewise.
         history: oldest first.
     """
 
-    def __init__(self, graph: Graph, *, now: datetime = START, chance: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(self, graph: Graph, surroundings: Surroundings | None = None, run_id: str = "") -> None:
         """Begin before the run's start.
 
         Args:
             graph: of the workflow.
-            now: when it is.
-            chance: gives numbers from [0, 1), for jitter.
+            surroundings: what it shares with other runs; None: it is the only one.
+            run_id: empty: a new one.
         """
         self.graph = graph
-        self.now = now
+        self._surroundings = surroundings or Surroundings()
+        self.run_id = run_id or self._surroundings.run_id()
         self.timers: dict[TimerKey, datetime] = {}
         self.dispatches: list[tuple[str, int]] = []
+        self.handovers: list[tuple[str, StartChild | CancelChild | ChildEnded]] = []
         self.history: list[Entry] = []
-        self._chance = chance
-        self._state = State(graph=graph, run_id=RUN_ID, complete=True)
+        self._state = State(graph=graph, run_id=self.run_id, complete=True)
 
     # --- looking
+
+    @property
+    def now(self) -> datetime:
+        """The virtual clock."""
+        return self._surroundings.now
 
     @property
     def run(self) -> RunRow:
@@ -123,10 +155,23 @@ class Simulation:
         """A stored payload."""
         return self._state.payloads[key].value
 
+    def waits_for(self, path: str, attempt: int) -> ChildRow | None:
+        """The run that an attempt of a subflow node waits for; None: none."""
+        child = self._state.children.get(path)
+        return child if child is not None and child.is_open and child.attempt == attempt else None
+
     # --- what users do
 
-    def start(self, given: Document) -> None:
-        """Start the run."""
+    def start(
+        self,
+        given: Document,
+        *,
+        labels: Mapping[str, str] | None = None,
+        parent: Parent | None = None,
+        deadline_at: datetime | None = None,
+        is_cancelled: bool = False,
+    ) -> None:
+        """Start the run. Of a child: as events.RunStarted has it."""
         self._submit(
             RunStarted(
                 at=self.now,
@@ -137,6 +182,10 @@ class Simulation:
                 key=None,
                 trace="",
                 input=given,
+                labels=labels or {},
+                parent=parent,
+                deadline_at=deadline_at,
+                is_cancelled=is_cancelled,
             )
         )
 
@@ -148,38 +197,16 @@ class Simulation:
         """Cancel the run. Raises Refusal."""
         self._submit(RunCancelled(at=self._time(), chance=self._chance(), reason="", grace_ms=grace_ms))
 
-    def end_child(
-        self, path: str, state: str, *, output: Document | None = None, error: dict[str, Json] | None = None
-    ) -> bool:
-        """Tell of the run that a subflow node asked for. False: nobody waits for it."""
-        child = self._state.children.get(path)
-        if child is None:
-            return False
-        event = ChildFinished(
-            at=self._time(),
-            chance=self._chance(),
-            path=path,
-            attempt=child.attempt,
-            child=child.child,
-            state=state,
-            error=error,
-            output=output,
-        )
-        if not child_applies(self.run, self.task(path), child, event):
-            return False
-        self._submit(event)
-        return True
-
     def pause(self, *, stop_clock: bool) -> None:
         """Pause the run; one that is paused so stays as it is. Raises Refusal."""
         run = self.run
         self._refuse_final()
         if run.is_stopping:
-            raise RunStopping(run_id=RUN_ID)
+            raise RunStopping(run_id=self.run_id)
         if not run.is_paused:
             self._submit(RunPaused(at=self._time(), chance=self._chance(), reason="", stop_clock=stop_clock))
         elif run.steering.clock_stopped != stop_clock:
-            raise PausedOtherwise(run_id=RUN_ID, clock="stopped" if run.steering.clock_stopped else "running")
+            raise PausedOtherwise(run_id=self.run_id, clock="stopped" if run.steering.clock_stopped else "running")
 
     def resume(self) -> None:
         """Resume the run; one that is not paused stays as it is. Raises Refusal."""
@@ -194,12 +221,52 @@ class Simulation:
     def retry(self, chosen: tuple[str, ...], *, render_inputs: bool) -> None:
         """Reopen the run from nodes; none: from all that failed. Raises Refusal."""
         if not self.run.is_final:
-            raise RunNotFinished(run_id=RUN_ID, state=self.run.state)
+            raise RunNotFinished(run_id=self.run_id, state=self.run.state)
         self._submit(RunRetried(at=self._time(), chance=self._chance(), chosen=chosen, render_inputs=render_inputs))
 
     def _refuse_final(self) -> None:
         if self.run.is_final:
-            raise RunClosed(run_id=RUN_ID, state=self.run.state)
+            raise RunClosed(run_id=self.run_id, state=self.run.state)
+
+    # --- what other runs do
+
+    def stop(self, order: CancelChild) -> None:
+        """Its parent stops it, unless it is over for that, or was taken up since."""
+        if stop_applies(self.run, order.parent):
+            self._submit(
+                RunCancelled(
+                    at=self._time(),
+                    chance=self._chance(),
+                    reason=order.reason,
+                    grace_ms=order.grace_ms,
+                    compensate=order.compensate,
+                    parent=order.parent,
+                )
+            )
+
+    def take_up(self, order: StartChild) -> None:
+        """Its parent goes on, and it goes on with it, or tells its end again."""
+        if self.run.parent != order.parent:
+            self._submit(
+                RunRetried(at=self._time(), chance=self._chance(), parent=order.parent, deadline_at=order.deadline_at)
+            )
+
+    def end_child(self, end: ChildEnded) -> bool:
+        """Learn of the end of the run that a subflow node asked for. False: nobody waits for it."""
+        event = ChildFinished(
+            at=self._time(),
+            chance=self._chance(),
+            path=end.path,
+            attempt=end.attempt,
+            child=end.child,
+            state=end.state,
+            error=end.error,
+            output=Document(raw) if (raw := bytes(end.output)) else None,
+        )
+        if not child_applies(self.run, self._state.tasks.get(end.path), self._state.children.get(end.path), event):
+            return False
+        self._submit(event)
+        return True
 
     # --- timers
 
@@ -298,6 +365,9 @@ class Simulation:
 
     # --- one decision
 
+    def _chance(self) -> float:
+        return self._surroundings.chance()
+
     def _time(self) -> datetime:
         return max(self.now, self.run.last_event_at)
 
@@ -308,7 +378,7 @@ class Simulation:
             for key in verdict.keys:
                 if key[0] == "child_id":
                     path, attempt = str(key[1]), int(key[-1])
-                    self._state.child_ids[path, attempt] = f"{len(self._state.child_ids) + 2:032x}"
+                    self._state.child_ids[path, attempt] = self._surroundings.run_id()
                 else:
                     local, zone = str(key[1]), str(key[-1])
                     self._state.instants[local, zone] = instant_of(local, zone)
@@ -325,6 +395,7 @@ class Simulation:
             else:
                 self.timers[key] = due_at
         self.dispatches.extend(changes.dispatches)
+        self.handovers.extend((to, read(kind, body.raw)) for to, kind, body in changes.handovers)
         self.history.append(
             Entry(seq=self.run.seq, at=event.at, event=event, actions=tuple(verdict.actions)),
         )

@@ -263,7 +263,7 @@ class Entries:
         if isinstance(tree, YamlScalar) and tree.value is None and name in self._meant:
             return None
         field, is_count = self._fields[name], isinstance(tree, YamlScalar) and isinstance(tree.value, int)
-        remedy = f"write {name}: {sample_of(field)}" + (", without dashes" if isinstance(tree, YamlList) else "")
+        remedy = _as_written(field, "`key: value` lines") + (", without dashes" if isinstance(tree, YamlList) else "")
         if field.kind is Kind.RETRY and isinstance(tree, YamlScalar) and is_count:
             remedy = f"write retry: {{max_attempts: {tree.value}}}, the first attempt included"
         self.wrong(tree.place, f"{name} must be a map{_but_is(tree)}", remedy)
@@ -274,7 +274,7 @@ class Entries:
         tree = self._tree.entries.get(name)
         if tree is None or isinstance(tree, YamlList):
             return tree
-        remedy = f"write {name}: {sample_of(self._fields[name])}"
+        remedy = _as_written(self._fields[name], "[ … ], or begin each item with `- `")
         self.wrong(tree.place, f"{name} must be a list{_but_is(tree)}", remedy)
         return None
 
@@ -330,6 +330,11 @@ class Entries:
 def sample_of(field: Field) -> str:
     """Returns what may stand behind a key, as somebody would write it."""
     return _SAMPLES.get(field.kind, " or ".join(field.words) or field.kind.value)
+
+
+def _as_written(field: Field, otherwise: str) -> str:
+    sample = _SAMPLES.get(field.kind)
+    return f"write {otherwise}" if sample is None else f"write {field.name}: {sample}"
 
 
 def _space_behind_colon(key: str) -> str:

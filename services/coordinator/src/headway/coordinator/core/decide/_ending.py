@@ -57,17 +57,18 @@ def settle(walk: Walk) -> None:
 
 def _conclude(walk: Walk) -> Conclusion | None:
     """How the run ends; None: something in it may happen yet."""
-    ended = _outcome(walk)
+    ended, broken = _outcome(walk), None
+    if ended is RunState.SUCCEEDED and not walk.run.finish_path:
+        broken = breach(walk.graph.plan.output_schema, NULL, "the run's output", Effort())
+        ended = ended if broken is None else RunState.FAILED
     if ended is None or (ended is not RunState.SUCCEEDED and undo_rest(walk)):
         return None
-    run = walk.run
-    error = None if ended is RunState.SUCCEEDED else _run_error(walk, ended)
-    if ended is RunState.SUCCEEDED and not run.finish_path:
-        broken = breach(walk.graph.plan.output_schema, NULL, "the run's output", Effort())
-        if broken is not None:
-            ended = RunState.FAILED
-            error = {"failure_class": broken.failure_class, "message": broken.message, "paths": []}
-    return Conclusion(state=ended, error=error)
+    if ended is RunState.SUCCEEDED:
+        return Conclusion(state=ended, error=None)
+    if broken is None:
+        return Conclusion(state=ended, error=_with_standing(walk, _cause(walk, ended)))
+    error: dict[str, Json] = {"failure_class": broken.failure_class, "message": broken.message, "paths": []}
+    return Conclusion(state=ended, error=_with_standing(walk, error))
 
 
 def _begin_finally(walk: Walk, conclusion: Conclusion) -> None:
@@ -116,8 +117,8 @@ def _outcome(walk: Walk) -> RunState | None:
     )
 
 
-def _run_error(walk: Walk, ended: RunState) -> dict[str, Json]:
-    error = _cause(walk, ended)
+def _with_standing(walk: Walk, error: dict[str, Json]) -> dict[str, Json]:
+    """The run's error, and what could not be undone."""
     steering = walk.run.steering
     if not steering.standing:
         return error
