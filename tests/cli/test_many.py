@@ -92,7 +92,7 @@ async def test_without_yes_and_a_terminal_nothing_is_done_to_many(
     result = await headway("delete", "--workflow", "w")
 
     assert result.code == 2
-    assert "delete 2 runs?" in result.err
+    assert "delete 1 run (1 more would be refused)?" in result.err
     assert all(request.dry_run for request in coordinator.requests["runs.Bulk"])
 
 
@@ -104,6 +104,45 @@ async def test_a_dry_run_asks_for_nothing_and_does_nothing(
     result = await headway("delete", "--workflow", "w", "--dry-run")
 
     assert (result.code, result.out.splitlines()) == (0, ["r1  would delete", "1 of 1 runs (nothing was done)"])
+
+
+@pytest.mark.parametrize("words", [("cancel",), ("delete",), ("pause",), ("resume",), ("skip", "charge")])
+async def test_a_dry_run_of_one_run_says_whether_it_would_be_refused_and_does_nothing(
+    words: tuple[str, ...], headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    run_id = "0" * 31 + "7"
+    results = [runs_pb2.BulkResult(run_id=run_id, refusal=refusal) for refusal in (None, REFUSAL)]
+    coordinator.script("runs.Bulk", *[runs_pb2.BulkResponse(results=[each]) for each in results])
+    command, *rest = words
+
+    would = await headway(command, run_id, *rest, "--dry-run")
+    refused = await headway(command, run_id, *rest, "--dry-run")
+
+    assert (would.code, would.out.splitlines()[0]) == (0, f"{run_id}  would {command}")
+    assert (refused.code, refused.out.splitlines()[0]) == (1, f"{run_id}  Run r2 is over")
+    assert {*coordinator.requests} == {"runs.Bulk"}
+    for request in coordinator.requests["runs.Bulk"]:
+        assert (request.dry_run, request.filter.run_id_prefix, len(request.filter.states)) == (True, run_id, 5)
+
+
+async def test_a_dry_run_of_a_run_that_is_not_there_is_refused(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Bulk", runs_pb2.BulkResponse())
+
+    result = await headway("cancel", "0" * 32, "--dry-run")
+
+    assert result.code == 2
+    assert f"there is no run {'0' * 32} in namespace default" in result.err
+
+
+async def test_what_goes_on_with_many_is_not_said_of_one(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    result = await headway("cancel", "r1", "--request-id", str(UUID(int=7)))
+
+    assert (result.code, "--request-id goes on with what was done to many" in result.err) == (2, True)
+    assert not coordinator.requests
 
 
 @pytest.mark.parametrize(

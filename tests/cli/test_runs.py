@@ -221,6 +221,7 @@ async def test_list_reads_no_further_than_the_limit(headway: CommandLine, coordi
     assert len(rows) == 3
     assert "exec_failed: card declined" in rows[0]
     assert len(coordinator.requests["runs.List"]) == 2
+    assert result.err == "(the first 3; --limit shows more)\n"
     assert list(coordinator.requests["runs.List"][0].filter.states) == [runs_pb2.RUN_STATE_FAILED]
 
 
@@ -244,6 +245,94 @@ async def test_an_empty_list_says_so(headway: CommandLine, coordinator: Scripted
     assert (await headway("list", "--json")).document == {"runs": []}
 
 
+async def test_show_of_what_runs_at_the_end_tells_its_tasks_and_its_failure_and_no_iterations(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    last = runs_pb2.Task(
+        path="finally",
+        type="finally",
+        state=runs_pb2.TASK_STATE_FAILED,
+        attempt=2,
+        created_at=stamp(NOON - timedelta(hours=3)),
+        ready_at=stamp(NOON - timedelta(seconds=9)),
+        finished_at=stamp(NOON - timedelta(seconds=2)),
+        error=runs_pb2.TaskError(failure_class="exec_failed", type="OnFire", message="no\npaper"),
+    )
+    failed = run(runs_pb2.RUN_STATE_FAILED, error="no\npaper")
+    coordinator.script("runs.Get", *[runs_pb2.GetResponse(run=failed, tasks=[last])] * 2)
+
+    shown = (await headway("show", "r1")).out.splitlines()
+    await headway("show", "r1", "finally")
+
+    (row,) = [line.split("\t") for line in shown if line.startswith("finally\t")]
+    assert row[1:3] == ["finally", "failed"]
+    assert row[6:] == ["7.0s", "OnFire: no …"]  # of the latest attempt
+    assert "error     exec_failed at charge: no paper" in shown
+    assert "  its tasks: headway show r1 finally" in shown
+    assert [request.scope for request in coordinator.requests["runs.Get"]] == ["", "finally[0]"]
+
+
+async def test_show_says_how_many_items_were_undone_and_where_failed_ones_are_found(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    counts = runs_pb2.ItemCounts(total=9, succeeded=5, failed=1, cancelled=2, undone=5)
+    error = runs_pb2.TaskError(failure_class="exec_failed", type="ItemsFailed", message="1 of 9")
+    each = runs_pb2.Task(path="each", type="map", state=runs_pb2.TASK_STATE_FAILED, items=counts, error=error)
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=run(runs_pb2.RUN_STATE_FAILED, error="x"), tasks=[each]))
+    items = [
+        runs_pb2.Item(path="each[0]", state=runs_pb2.RUN_STATE_SUCCEEDED, undone=True),
+        runs_pb2.Item(path="each[1]", state=runs_pb2.RUN_STATE_SUCCEEDED),
+    ]
+    coordinator.script("runs.ListItems", runs_pb2.ListItemsResponse(items=items))
+
+    shown = (await headway("show", "r1")).out
+    _, *rows = (await headway("show", "r1", "each")).out.splitlines()
+
+    assert "failed (5 of 9 done, 1 failed, 2 cancelled, 5 undone)" in shown
+    assert "  what failed in it: headway show r1 each --state failed" in shown
+    assert [row.split("\t")[1] for row in rows] == ["succeeded (undone)", "succeeded"]
+
+
+async def test_show_of_a_run_that_undoes_its_items_says_where_to_look(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    undoing = run(runs_pb2.RUN_STATE_RUNNING)
+    undoing.compensating = True
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=undoing))
+
+    shown = (await headway("show", "r1")).out
+
+    assert "  what undoes its items, or its next decision: `headway why r1` says which" in shown
+
+
+async def test_what_a_paused_run_would_dispatch_waits_for_its_resume(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    paused = run(runs_pb2.RUN_STATE_RUNNING)
+    paused.paused_at.CopyFrom(stamp(NOON))
+    held = [STUCK[0], next(task for task in STUCK if task.state == runs_pb2.TASK_STATE_RETRYING)]
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=paused, tasks=held))
+
+    shown = (await headway("show", "r1")).out.splitlines()
+
+    begin = shown.index("waits for")
+    assert shown[begin + 1 : begin + 3] == [f"  {task.path}: the run to be resumed" for task in held]
+
+
+async def test_a_large_input_is_cut_where_people_read_it_and_whole_in_json(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    large = run(runs_pb2.RUN_STATE_RUNNING)
+    large.input = b'"' + b"x" * 10_000 + b'"'
+    coordinator.script("runs.Get", *[runs_pb2.GetResponse(run=large)] * 2)
+
+    shown = (await headway("show", "r1")).out
+    document = (await headway("show", "r1", "--json")).document
+
+    assert (len(shown) < 1_000, "(--json has all of it)" in shown) == (True, True)
+    assert len(document["run"]["input"]) == 10_000
+
+
 STUCK = [
     runs_pb2.Task(
         path="pick",
@@ -251,7 +340,7 @@ STUCK = [
         state=runs_pb2.TASK_STATE_READY,
         queue="shipping",
         handler="shipping.pick",
-        created_at=stamp(NOON - timedelta(hours=2, minutes=5)),
+        ready_at=stamp(NOON - timedelta(hours=2, minutes=5)),
     ),
     runs_pb2.Task(
         path="pack",
@@ -285,7 +374,7 @@ async def test_show_says_what_a_stuck_run_waits_for(headway: CommandLine, coordi
     lines = result.out.splitlines()
     begin = lines.index("waits for")
     assert lines[begin + 1 : begin + 6] == [
-        "  pick: a worker of queue 'shipping' that knows handler 'shipping.pick'; created 2h05m ago",
+        "  pick: a worker of queue 'shipping' that knows handler 'shipping.pick', for 2h05m",
         "  pack: worker w1, whose lease ran out 40.0s ago: the timers service is about to give it to another",
         "  pause: its time, until 2026-01-05 16:00:00Z (in 3d04h)",
         "  approve: signal 'approval'",

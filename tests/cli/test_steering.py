@@ -14,13 +14,44 @@ from tests.client.scripted_coordinator import Refusal, ScriptedCoordinator
 
 
 async def test_signal_sends_name_and_payload(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
-    coordinator.script("runs.Signal", runs_pb2.SignalResponse(seq=9))
+    coordinator.script("runs.Signal", runs_pb2.SignalResponse(run_id="r1", seq=9))
 
     result = await headway("signal", "r1", "approval", "--payload", '{"by": "ann"}', "--json")
 
-    assert result.document == {"run_id": "r1", "name": "approval", "seq": 9}
+    assert result.document == {"run_id": "r1", "name": "approval", "seq": 9, "is_repeat": False, "differs": False}
     request = coordinator.requests["runs.Signal"][0]
     assert (request.name, request.payload) == ("approval", b'{"by":"ann"}')
+
+
+async def test_a_signal_whose_id_came_before_is_told_apart_and_another_payload_is_warned_of(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    same = runs_pb2.SignalResponse(run_id="r1", seq=9, is_repeat=True)
+    other = runs_pb2.SignalResponse(run_id="r1", seq=9, is_repeat=True, differs=True)
+    coordinator.script("runs.Signal", same, other, other)
+
+    repeated = await headway("signal", "r1", "approval", "--id", "7")
+    differing = await headway("signal", "r1", "approval", "--id", "7", "--payload", "1")
+    document = (await headway("signal", "r1", "approval", "--id", "7", "--payload", "1", "--json")).document
+
+    assert (repeated.code, repeated.err) == (0, "")
+    assert repeated.out == differing.out == "run r1 had received approval 7 before (event 9)\n"
+    assert "with another payload: this one was left out" in differing.err
+    assert (document["is_repeat"], document["differs"]) == (True, True)
+
+
+@pytest.mark.parametrize(("chosen", "when"), [(["charge"], "when that has ended"), ([], "at once")])
+async def test_a_retry_says_that_what_runs_at_the_end_runs_again(
+    chosen: list[str], when: str, headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    answer = runs_pb2.RetryResponse(chosen=chosen, epoch=2, runs_finally=True)
+    coordinator.script("runs.Retry", answer, answer)
+
+    told = await headway("retry", "r1", "--dry-run")
+    document = (await headway("retry", "r1", "--dry-run", "--json")).document
+
+    assert f"  finally       runs again, {when}" in told.out
+    assert document["runs_finally"] is True
 
 
 async def test_a_refusal_is_one_sentence_and_exit_2(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:

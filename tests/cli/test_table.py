@@ -15,7 +15,7 @@ from headway.client import Run, RunError, RunState, Task, TaskError, TaskState
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 RUN_ID = "0198c0de4b7f7a00a1b2c3d4e5f60718"
-OWNERS = [f"a-host-with-a-long-name.example.org-417{number}-{number}f3a1c{'0' * 26}" for number in range(2)]
+OWNERS = [f"a-host-with-a-long-name.example.org-417{number}-{number}f3a1c{'0' * 10}" for number in range(2)]
 
 
 class Terminal(io.StringIO):
@@ -69,6 +69,7 @@ def failed_task(owner: str) -> Task:
         disposition="",
         waits_for="",
         items=None,
+        ready_at=NOON - timedelta(seconds=5),
     )
 
 

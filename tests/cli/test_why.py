@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from headway.api.runs.v1 import runs_pb2
 from tests.cli.conftest import CommandLine
 from tests.client.scripted_coordinator import ScriptedCoordinator
@@ -34,6 +36,7 @@ async def test_why_tells_each_reason_in_a_sentence(headway: CommandLine, coordin
         "  slow  [no_worker]",
         "    Nobody.",
         "  … and 1 more open tasks",
+        "next: headway worker MODULE --queue far",
     ]
 
 
@@ -57,5 +60,51 @@ async def test_why_names_the_run_that_is_waited_for(headway: CommandLine, coordi
     told = await headway("why", "r1")
     (reason,) = (await headway("why", "r1", "--json")).document["reasons"]
 
-    assert told.out.splitlines()[1:] == ["  pay  [child]", "    It waits for run c1 of payment."]
+    assert told.out.splitlines()[1:] == [
+        "  pay  [child]",
+        "    It waits for run c1 of payment.",
+        "next: headway why c1",
+    ]
     assert (reason["kind"], reason["child_run_id"]) == ("child", "c1")
+
+
+async def test_of_many_items_that_wait_alike_three_are_told_and_what_to_do_is_said_once(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    waits = [
+        runs_pb2.Reason(
+            path=f"each[{index}].hear", kind=runs_pb2.REASON_KIND_SIGNAL, message="So.", signal=f"go_{index}"
+        )
+        for index in range(40)
+    ]
+    other = runs_pb2.Reason(path="each[7].pay", kind=runs_pb2.REASON_KIND_LEASED, message="Held.")
+    coordinator.script("runs.Explain", runs_pb2.ExplainResponse(run=ANSWER.run, message="", reasons=[*waits, other]))
+
+    lines = (await headway("why", "r1")).out.splitlines()[1:]
+
+    assert lines[0:6:2] == [f"  each[{index}].hear  [signal]" for index in range(3)]
+    assert lines[6:] == [
+        "  … and 37 more of each[…].hear  [signal]",
+        "  each[7].pay  [leased]",
+        "    Held.",
+        "next: headway signal r1 go_0",
+    ]
+
+
+async def test_of_a_subflow_node_that_failed_the_next_step_is_its_run(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    error = runs_pb2.TaskError(type="SubflowFailed", details=b'{"workflow": "pay", "run_id": "c1", "nodes": ["x"]}')
+    failed = runs_pb2.Reason(path="pay", kind=runs_pb2.REASON_KIND_FAILED, message="So.", error=error)
+    paused = runs_pb2.Run(run_id="r1", state=runs_pb2.RUN_STATE_RUNNING, paused_at=Timestamp(seconds=1))
+    coordinator.script(
+        "runs.Explain",
+        runs_pb2.ExplainResponse(run=ANSWER.run, message="", reasons=[failed]),
+        runs_pb2.ExplainResponse(run=paused, message=""),
+    )
+
+    after_failure = (await headway("why", "r1")).out.splitlines()
+    while_paused = (await headway("why", "r1")).out.splitlines()
+
+    assert after_failure[-2:] == ["next: headway why c1", "next: headway retry r1 --dry-run"]
+    assert while_paused[-1] == "next: headway resume r1"

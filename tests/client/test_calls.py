@@ -183,7 +183,7 @@ async def test_history_walks_all_pages(client: Client, coordinator: ScriptedCoor
 async def test_signal_sends_null_for_no_payload(client: Client, coordinator: ScriptedCoordinator) -> None:
     coordinator.script("runs.Signal", runs_pb2.SignalResponse(seq=9))
 
-    assert await client.signal("r1", "paid") == 9
+    assert (await client.signal("r1", "paid")).seq == 9
     assert coordinator.requests["runs.Signal"][0].payload == b"null"
 
 

@@ -310,3 +310,38 @@ def test_a_map_in_a_map_stops_with_the_outer_one() -> None:
     assert world.run.error is not None
     assert "total time-out" in str(world.run.error["message"])
     assert world.task("outer[0].inner").state is TaskState.CANCELLED
+
+
+FINISHED_RACE = """
+    workflow: race
+    nodes:
+      fast: {type: call, handler: a}
+      slow: {type: call, handler: a}
+      later: {type: wait, duration: 1h}
+      each: {type: map, over: [1, 2], body: {type: call, handler: a}}
+      apart: {type: call, handler: a}
+      first: {type: join, need: any, rest: cancel}
+      done: {type: finish}
+    edges:
+      - [fast, first, done]
+      - [slow, first]
+      - [later, first]
+      - [each, first]
+"""
+
+
+def test_what_a_join_has_beaten_says_so_though_the_run_is_finished_behind_it() -> None:
+    world = begin(FINISHED_RACE)
+    world.lease("slow")
+    world.lease("apart")
+    world.lease("each[0].step")
+    world.lease("each[1].step")
+
+    world.run_task("fast")
+    for name in ("slow", "apart", "each[0].step", "each[1].step"):
+        world.stopped(name)
+
+    assert world.state is RunState.SUCCEEDED
+    causes = {name: world.task(name).cause for name in ("slow", "later", "each", "apart")}
+    assert causes == {"slow": "beaten", "later": "beaten", "each": "beaten", "apart": "finish"}
+    check_replay(world)

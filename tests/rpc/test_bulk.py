@@ -17,6 +17,7 @@ from tests.rpc.world import EVENT, ONE, World, refusal_of
 
 CANCEL = {"cancel": runs_pb2.BulkCancel(reason="clean up")}
 RETRY = {"retry": runs_pb2.BulkRetry()}
+STATES = (runs_pb2.RUN_STATE_RUNNING, runs_pb2.RUN_STATE_SUCCEEDED, runs_pb2.RUN_STATE_FAILED)
 Results = list[tuple[str, str]]
 
 
@@ -78,6 +79,39 @@ async def test_each_run_is_judged_by_itself(world: World) -> None:
 
     assert results == [(running, "RUN_NOT_FINISHED"), (good, "NOTHING_TO_RETRY"), (failed, "")]
     assert await states(world, [failed, good, running]) == ["RUNNING", "SUCCEEDED", "RUNNING"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "named", "reasons"),
+    [
+        ({"skip": runs_pb2.BulkSkip(node="nowhere")}, {}, ["NODE_NOT_FOUND"] * 2),
+        ({"skip": runs_pb2.BulkSkip(node="work")}, {}, ["RUN_NOT_HELD", ""]),
+        (RETRY, {"states": [*STATES]}, ["RUN_NOT_FINISHED", "NOTHING_TO_RETRY", ""]),
+        ({"retry": runs_pb2.BulkRetry(from_nodes=["nowhere"])}, {}, ["NODE_NOT_FOUND"]),
+        (CANCEL, {"states": [*STATES]}, ["", "RUN_CLOSED", "RUN_CLOSED"]),
+        ({"pause": runs_pb2.BulkPause()}, {"states": [*STATES]}, ["", "RUN_CLOSED", "RUN_CLOSED"]),
+        ({"resume": runs_pb2.BulkResume()}, {"states": [*STATES]}, ["", "RUN_CLOSED", "RUN_CLOSED"]),
+        ({"delete": runs_pb2.BulkDelete()}, {"states": [*STATES]}, ["RUN_NOT_FINISHED", "", ""]),
+    ],
+)
+async def test_a_dry_run_refuses_what_the_real_one_would_and_writes_nothing(
+    operation: dict[str, Any], named: dict[str, Any], reasons: list[str], world: World
+) -> None:
+    await world.first.deploy(ONE)
+    failed, good, _ = [await world.first.start("one") for _ in range(3)]
+    await end(world, failed, fail=True)
+    await end(world, good)
+    wanted = {"workflow": "one", **named}
+    before = await world.database.fetch("SELECT * FROM runs"), await world.database.fetch("SELECT * FROM tasks")
+
+    dry = await bulk(world, operation, filter=wanted, dry_run=True)
+
+    assert [reason for _, reason in dry] == reasons
+    assert (
+        await world.database.fetch("SELECT * FROM runs"),
+        await world.database.fetch("SELECT * FROM tasks"),
+    ) == before
+    assert await bulk(world, operation, filter=wanted) == dry
 
 
 async def test_what_is_broken_off_goes_on_when_it_is_repeated_and_nothing_is_done_twice(world: World) -> None:

@@ -120,3 +120,33 @@ async def test_items_are_undone_over_real_leases_the_latest_first(world: World) 
     assert (await world.first.get(run_id)).run.state == runs_pb2.RUN_STATE_FAILED
     assert await world.one("SELECT count(*) FROM effects") == 0
     await check_replay(world, run_id)
+
+
+ROOMS = (
+    "workflow: rooms\nnodes:\n  each:\n    type: map\n    over: '${input}'\n    body:\n      nodes:\n"
+    "        book: {type: call, handler: h, compensate: unbook}\n        unbook: {type: call, handler: h}\n"
+    "  pay: {type: call, handler: h}\nedges: [[each, pay]]\n"
+)
+
+
+async def test_of_a_map_it_is_shown_in_how_many_items_something_was_undone_and_in_which(world: World) -> None:
+    await world.first.deploy(ROOMS)
+    run_id = await world.first.start("rooms", [1, 2, 3])
+    for dispatch in await world.dispatches(run_id):
+        await world.first.grant(dispatch)
+        await world.first.succeed(dispatch)
+    pay = (await world.dispatches(run_id))[-1]
+    await world.first.grant(pay)
+    await world.first.fail(pay, final=True)
+    for left in (2, 1):
+        undo = (await world.dispatches(run_id))[-1]
+        await world.first.grant(undo)
+        await world.first.succeed(undo)
+        assert (await world.first.get(run_id)).run.compensating, left
+
+    counts = (await world.first.task(run_id, "each")).items
+    items = await world.first.runs.ListItems(runs_pb2.ListItemsRequest(run_id=run_id, path="each"))
+
+    assert (counts.succeeded, counts.undone) == (3, 3)  # the third is under way
+    assert [item.undone for item in items.items] == [True, True, True]
+    assert {item.state for item in items.items} == {runs_pb2.RUN_STATE_SUCCEEDED}

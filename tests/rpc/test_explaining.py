@@ -252,3 +252,40 @@ async def test_a_child_that_was_not_told_to_stop_yet_is_said_to_wait_for_its_mes
     (reason,) = (await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=run_id))).reasons
 
     assert "which was not told yet that it is to stop (" in reason.message
+
+
+WIDE = (
+    "workflow: wide\nnodes:\n"
+    "  each: {type: map, over: '${input}', max_concurrency: 100, body: {type: wait_for_event, event: go}}\n"
+    + "".join(f"  wait_{number}: {{type: wait, duration: 1h}}\n" for number in range(195))
+)
+
+
+async def test_of_more_open_tasks_than_are_told_the_runs_own_come_first_and_the_rest_is_counted(world: World) -> None:
+    await world.first.deploy(WIDE)
+    run_id = await world.first.start("wide", list(range(100)))
+
+    found = await explain(world.first, run_id)
+
+    assert sum("[" not in each.path for each in found.reasons) == 196
+    assert (len(found.reasons), found.left_out) == (200, 96)
+    assert "waits for 296 open tasks" in found.message
+
+
+NESTED = (
+    "workflow: nested\nnodes:\n"
+    "  each: {type: map, over: '${input}', body: {type: map, over: '${item}', body: {type: call, handler: h}}}\n"
+)
+
+
+async def test_of_a_map_that_failed_it_is_told_what_failed_in_its_items(world: World) -> None:
+    await world.first.deploy(NESTED)
+    run_id = await world.first.start("nested", [[1]])
+    dispatch = await world.dispatch(run_id)
+    await world.first.grant(dispatch)
+    await world.first.fail(dispatch, message="on fire\nin the back")
+
+    found = await explain(world.first, run_id)
+
+    assert [each.path for each in found.reasons] == ["each", "each[0].step", "each[0].step[0].step"]
+    assert "on fire in the back" in found.reasons[-1].message

@@ -55,7 +55,7 @@ async def test_it_runs_in_a_cancelled_run_and_its_holders_are_not_told_to_stop(w
     assert (run.state, run.concluded) == (runs_pb2.RUN_STATE_RUNNING, runs_pb2.RUN_STATE_CANCELLED)
     told = await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=run_id))
     assert told.message == (
-        "The run waits for 1 open task. Only what runs at the end does still run; the run then ends cancelled "
+        "The run waits for 2 open tasks. Only what runs at the end does still run; the run then ends cancelled "
         "(cancelled by request)."
     )
     assert [reason.path for reason in told.reasons] == ["finally", TELL]
@@ -78,7 +78,10 @@ async def test_its_failure_fails_the_run_which_can_be_retried(world: World) -> N
     assert run.state == runs_pb2.RUN_STATE_FAILED
     assert list(run.error.paths) == ["finally"]
     told = await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=run_id))
-    assert [reason.path for reason in told.reasons] == ["finally"]
+    assert [reason.path for reason in told.reasons] == ["finally", TELL]
+    shown = await world.first.task(run_id, "finally")
+    assert (shown.type, shown.disposition, shown.HasField("items")) == ("finally", "", False)
+    assert (await world.first.retry(run_id, dry_run=True)).runs_finally
 
     await world.first.retry(run_id)
 

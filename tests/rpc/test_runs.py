@@ -463,7 +463,7 @@ async def test_the_client_and_the_server_understand_each_other(world: World) -> 
 
     async with Client(world.first.address) as client:
         started = await client.start("waiting", {"a": 1}, key="k")
-        seq = await client.signal(started.run_id, "approval", {"ok": True})
+        seq = (await client.signal(started.run_id, "approval", {"ok": True})).seq
         dispatch = await world.dispatch(started.run_id)
         await world.first.grant(dispatch)
         await world.first.succeed(dispatch)
@@ -493,6 +493,22 @@ async def test_signals_with_one_id_count_once_and_a_wait_takes_as_many_as_it_nee
     task = await world.first.task(run_id, "docs")
     assert json.loads(task.output) == [{"ok": True, "n": 1}, {"ok": True, "n": 3}]
     assert await world.first.state(run_id) == "SUCCEEDED"
+
+
+async def test_a_signal_whose_id_came_before_is_answered_as_it_was_and_says_whether_it_differs(world: World) -> None:
+    await world.first.deploy(COUNTED)
+    run_id = await world.first.start("counted", {"name": "document"}, key="k")
+
+    async with Client(world.first.address) as client:
+        first = await client.signal(run_id, "document", {"n": 1}, id="7")
+        again = await client.signal_key("k", "document", {"n": 1}, id="7")
+        other = await client.signal(run_id, "document", {"n": 2}, id="7")
+        started = await client.signal_with_start("counted", "k", "document", {"n": 2}, id="7")
+        of_another_name = await client.signal(run_id, "letter", {"n": 2}, id="7")
+
+    told = [(each.seq, each.is_repeat, each.differs) for each in (first, again, other, started, of_another_name)]
+    assert told == [(2, False, False), (2, True, False), (2, True, True), (2, True, True), (3, False, False)]
+    assert await world.one("SELECT count(*) FROM signals WHERE name = 'document'") == 1
 
 
 async def test_a_signal_past_its_time_is_not_taken(world: World) -> None:

@@ -53,6 +53,7 @@ SELECT bucket, run_id, 'shop', 'corner', namespace, created_at FROM runs;
 INSERT INTO start_keys (bucket, namespace, key, run_id, digest, created_at)
 SELECT ('x' || substr(md5(key), 1, 2))::bit(8)::integer, namespace, key, run_id, '', created_at FROM runs;
 """
+ALL_RUN = "UPDATE runs SET state = 'running', failure_class = '', error = NULL, finished_at = NULL"
 FILTERS: Mapping[str, dict[str, Any]] = {
     "everything": {},
     "a workflow": {"workflow": "flow3"},
@@ -84,11 +85,14 @@ FILTERS: Mapping[str, dict[str, Any]] = {
 # What a page may read, in blocks of 8 KiB: a look-up is about four, a page of runs at the most one each.
 LIMITS = {
     "a label of all, on a failure": 7_000,  # looks at many, as no index holds both
-    "what is paused, with a label of all": 7_000,
+    "what is paused": 50,
+    "what is paused, with a label of all": 100,
     "keys that begin so, failed": 7_000,
     "keys that begin so": 7_000,
     "what started and ended then": 4_000,
 }
+# By what an index finds runs before it goes on in the order of the list.
+BEFORE_THE_ORDER: Mapping[str, tuple[str, ...]] = {"run_labels_by_value": ("name", "value"), "runs_paused": ()}
 USUAL = 2_000  # 30 versions in 7 standings, a look-up each, when nothing narrows them down
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -138,12 +142,53 @@ async def test_a_page_of_every_filter_reads_about_a_page(pool: Pool) -> None:
     assert {name: blocks for name, blocks in read.items() if blocks > LIMITS.get(name, USUAL)} == {}
 
 
+async def test_a_few_paused_runs_are_found_among_many_that_run(pool: Pool) -> None:
+    async with pool.acquire() as connection:
+        await connection.execute(
+            "UPDATE runs SET state = 'running', failure_class = '', error = NULL, finished_at = NULL"
+        )
+        paused = await connection.fetch(
+            "UPDATE runs SET paused_at = last_event_at WHERE key IN ('ORDER-7', 'ORDER-25000', 'ORDER-49000') "
+            "RETURNING run_id"
+        )
+        await connection.execute("VACUUM ANALYZE runs")
+        counting: Any = Counting(connection)
+
+        page = await listing._find(counting, RunFilter(namespace="default", paused=True), None, PAGE)
+
+    assert ({*page.run_ids}, page.after) == ({record["run_id"] for record in paused}, None)
+    assert counting.blocks < 50
+
+
+async def test_a_step_of_a_run_writes_to_no_index_of_runs(database: Connection) -> None:
+    """A pause is the only thing that the index of paused runs is written for."""
+    await database.execute(FILLED.format(runs=10))
+    await database.execute(ALL_RUN)
+    await database.execute("VACUUM runs")
+    await database.execute("UPDATE runs SET paused_at = last_event_at WHERE key = 'ORDER-1'")
+    before = await _updates(database)
+
+    for _ in range(3):
+        await database.execute("UPDATE runs SET seq = seq + 1, open_tasks = 2, last_event_at = now()")
+
+    assert await _updates(database) == (before[0] + 30, before[1] + 30)
+
+
+async def _updates(database: Connection) -> tuple[int, int]:
+    """How many rows of `runs` were updated, and how many of these updates no index has heard of."""
+    await database.execute("SELECT pg_stat_force_next_flush()")
+    row = await database.fetchrow("SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'runs'")
+    assert row is not None
+    return row["n_tup_upd"], row["n_tup_hot_upd"]
+
+
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
         ("find_by_creation", "runs_by_creation"),
         ("find_by_end", "runs_by_end"),
         ("find_by_label", "run_labels_by_value"),
+        ("find_paused", "runs_paused"),
     ],
 )
 async def test_on_a_young_table_streams_are_read_by_their_index(
@@ -160,7 +205,7 @@ async def test_on_a_young_table_streams_are_read_by_their_index(
     for place, line in scans:
         assert index in line, line
         condition = plan[place + 1]
-        for column in ("namespace", *(("name", "value") if "label" in index else ("workflow", "version", "state"))):
+        for column in ("namespace", *BEFORE_THE_ORDER.get(index, ("workflow", "version", "state"))):
             assert re.search(rf"\b{column} = ", condition), condition
         assert "ROW(" in condition, condition
 

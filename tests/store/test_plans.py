@@ -48,6 +48,7 @@ NOT_BY_KEY = {
     "find_by_creation",
     "find_by_end",
     "find_by_label",
+    "find_paused",
     "find_expired",
     "sweep_lost",
     "sweep_aged",

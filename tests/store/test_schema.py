@@ -225,6 +225,7 @@ async def test_every_key_and_every_index_of_a_run_begins_with_its_bucket(
     assert elsewhere == {
         "runs_by_creation",
         "runs_by_end",
+        "runs_paused",
         "run_labels_by_value",
         "timers_due",
     }  # a key look-up must never seem as good by them: ADR 11

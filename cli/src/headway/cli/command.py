@@ -89,28 +89,44 @@ class Command:
         raise NotImplementedError
 
 
-def add_common_arguments(parser: argparse.ArgumentParser, *, talks_to_coordinator: bool) -> None:
-    """Add what all commands take."""
-    group = parser.add_argument_group("common options")
+def add_common_arguments(
+    parser: argparse.ArgumentParser, *, talks_to_coordinator: bool, has_defaults: bool = True
+) -> None:
+    """Add what all commands take.
+
+    Args:
+        parser: of a command, or of all.
+        talks_to_coordinator: False: it takes no address and what goes with one.
+        has_defaults: False: what is not given stays as it was said before the command.
+    """
+    group = parser.add_argument_group("common options, before the command or behind it")
+
+    def default(value: object) -> object:
+        return value if has_defaults else argparse.SUPPRESS
+
     group.add_argument(
-        "--json", dest="as_json", action="store_true", help="print one JSON document on standard output, nothing else"
+        "--json",
+        dest="as_json",
+        action="store_true",
+        default=default(value=False),
+        help="print one JSON document on standard output, nothing else",
     )
     if talks_to_coordinator:
         group.add_argument(
             "--address",
             metavar="HOST:PORT[,…]",
-            default=os.environ.get("HEADWAY_COORDINATOR") or DEFAULT_ADDRESS,
+            default=default(os.environ.get("HEADWAY_COORDINATOR") or DEFAULT_ADDRESS),
             help=f"the coordinator (HEADWAY_COORDINATOR; else {DEFAULT_ADDRESS})",
         )
         group.add_argument(
             "--patience",
             type=duration,
-            default=DEFAULT_PATIENCE,
+            default=default(DEFAULT_PATIENCE),
             metavar="DURATION",
             help="how long to go on trying while no coordinator answers (1s)",
         )
         group.add_argument(
             "--namespace",
-            default=os.environ.get("HEADWAY_NAMESPACE") or DEFAULT_NAMESPACE,
+            default=default(os.environ.get("HEADWAY_NAMESPACE") or DEFAULT_NAMESPACE),
             help=f"the tenant (HEADWAY_NAMESPACE; else {DEFAULT_NAMESPACE})",
         )

@@ -104,7 +104,9 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     )
     when = "2h ago: `2h`, or an instant such as 2030-01-31T09:00:00Z"
     group.add_argument("--since", type=moment, metavar="WHEN", help=f"started then or later ({when})")
-    group.add_argument("--until", "--older-than", dest="until", type=moment, metavar="WHEN", help="started before")
+    group.add_argument(
+        "--until", "--older-than", dest="until", type=moment, metavar="WHEN", help="started before (two names of one)"
+    )
     group.add_argument("--finished-since", type=moment, metavar="WHEN", help="finished then or later")
     group.add_argument("--finished-until", type=moment, metavar="WHEN", help="finished before")
 

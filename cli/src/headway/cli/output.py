@@ -116,8 +116,12 @@ def _text(text: str | Text, style: str = "") -> Text:
 def _seen(cell: str | Text | Cell) -> str | Text | Cell:
     """The cell with what would steer a terminal made visible."""
     if isinstance(cell, Cell):
-        return Cell(text=visible(cell.text), short=visible(cell.short))
-    return cell if isinstance(cell, Text) else visible(cell)
+        return Cell(text=_seen_text(cell.text), short=_seen_text(cell.short))
+    return _seen_text(cell)
+
+
+def _seen_text(told: str | Text) -> str | Text:
+    return told if isinstance(told, Text) else visible(told)
 
 
 def _console(stream: IO[str]) -> Console:

@@ -7,15 +7,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NoReturn
 
-from headway.cli.command import (
-    DEFAULT_ADDRESS,
-    DEFAULT_NAMESPACE,
-    DEFAULT_PATIENCE,
-    Command,
-    Mistake,
-    Session,
-    add_common_arguments,
-)
+from headway.cli.command import Command, Mistake, Session, add_common_arguments
 from headway.cli.commands import COMMANDS
 from headway.cli.output import Output
 
@@ -23,9 +15,11 @@ DESCRIPTION = "Headway, a durable workflow engine: whatever dies, every run make
 
 EPILOG = """\
 exit codes:
-  0  done; with `start --wait` and `watch`: the run succeeded
-  1  the run failed or was cancelled; `check` and `deploy`: the file has faults; `test`: a case failed
-  2  wrong usage, refused by the coordinator, or no coordinator there"""
+  0    done; with `start --wait` and `watch`: the run succeeded
+  1    `start --wait` and `watch`: the run failed or was cancelled; `check` and `deploy`: the file has faults;
+       `test`: a case failed; `delete`: there is no such run; what is done to many runs, or would be: some were refused
+  2    wrong usage, refused by the coordinator, or no coordinator there
+  130  broken off with Ctrl-C"""
 
 
 class Parser(argparse.ArgumentParser):
@@ -35,6 +29,17 @@ class Parser(argparse.ArgumentParser):
         """Take what begins with a minus and a digit as a value: `--grace -1s` is no duration, rather than missing."""
         super().__init__(*args, **options)
         self._negative_number_matcher = re.compile(r"-\.?\d")
+        self._is_mixing = False
+
+    def parse_known_args(self, *args: Any, **options: Any) -> Any:
+        """A command's arguments and options in any order: of optional arguments, argparse would take those apart."""
+        if self._is_mixing or self._subparsers is not None:
+            return super().parse_known_args(*args, **options)
+        self._is_mixing = True
+        try:
+            return self.parse_known_intermixed_args(*args, **options)
+        finally:
+            self._is_mixing = False
 
     def error(self, message: str) -> NoReturn:
         """Refuse the arguments."""
@@ -51,6 +56,7 @@ def build_parser() -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"headway {_version()}")
+    add_common_arguments(parser, talks_to_coordinator=True)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups: dict[str, argparse._SubParsersAction[Parser]] = {}
     for command in COMMANDS:
@@ -72,7 +78,7 @@ def add_command(commands: "argparse._SubParsersAction[Parser]", word: str, comma
         allow_abbrev=False,
     )
     command.add_arguments(parser)
-    add_common_arguments(parser, talks_to_coordinator=command.talks_to_coordinator)
+    add_common_arguments(parser, talks_to_coordinator=command.talks_to_coordinator, has_defaults=False)
     parser.set_defaults(command=command)
 
 
@@ -90,9 +96,9 @@ def parse(arguments: Sequence[str]) -> tuple[Command, Session]:
         raise Mistake("--json and --json-lines exclude each other")
     session = Session(
         output=Output(as_json=values["as_json"], as_lines=as_lines),
-        address=values.get("address", DEFAULT_ADDRESS),
-        namespace=values.get("namespace", DEFAULT_NAMESPACE),
-        patience=values.get("patience", DEFAULT_PATIENCE),
+        address=values["address"],
+        namespace=values["namespace"],
+        patience=values["patience"],
     )
     return command.parsed(values), session
 

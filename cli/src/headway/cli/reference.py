@@ -27,6 +27,8 @@ Every command takes `--json`: standard output then carries exactly one JSON docu
 refused prints `{{"error": {{"reason": …, "message": …}}}}` and exits with 2. `@FILE` as a value means
 the content of that file, and `@-` standard input.
 
+Common options stand before the command or behind it: `headway --patience 10s list` is `headway list --patience 10s`.
+
 | common option | meaning |
 | --- | --- |
 """
@@ -57,15 +59,16 @@ def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 def _rows(parser: argparse.ArgumentParser) -> Iterator[str]:
     for action in _actions(parser):
-        words = _words(action).replace("|", "\\|")
+        others = [f"`{flag}`" for flag in action.option_strings[1:]]
+        words = ", ".join([f"`{_words(action)}`", *others]).replace("|", "\\|")
         meaning = (action.help or "").replace("|", "\\|")
-        yield f"| `{words}` | {meaning} |\n"
+        yield f"| {words} | {meaning} |\n"
 
 
 def _usage(action: argparse.Action) -> str:
     words = _words(action)
     if not action.option_strings:
-        return {"+": f"{words}…", "*": f"[{words}…]"}.get(str(action.nargs), words)
+        return {"+": f"{words}…", "*": f"[{words}…]", "?": f"[{words}]"}.get(str(action.nargs), words)
     repeated = "…" if isinstance(action.default, list) else ""
     return f"[{words}]{repeated}"
 
@@ -76,7 +79,7 @@ def _words(action: argparse.Action) -> str:
         value = "{" + ",".join(map(str, action.choices)) + "}"
     if not action.option_strings:
         return value
-    flag = action.option_strings[-1]
+    flag = action.option_strings[0]
     return flag if action.nargs == 0 else f"{flag} {value}"
 
 

@@ -32,8 +32,8 @@ class Column:
 class Cell:
     """A cell that can also be told shorter."""
 
-    text: str
-    short: str
+    text: str | Text
+    short: str | Text
 
 
 Row: TypeAlias = Sequence[str | Text | Cell]
@@ -72,15 +72,12 @@ def fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> Fitted:
 
 def plain_cell(cell: str | Text | Cell) -> Text:
     """A cell in full."""
-    if isinstance(cell, Cell):
-        return Text(cell.text)
-    return cell.copy() if isinstance(cell, Text) else Text(cell)
+    told = cell.text if isinstance(cell, Cell) else cell
+    return told.copy() if isinstance(told, Text) else Text(told)
 
 
 def _cells(rows: Sequence[Row], *, short: bool) -> list[list[Text]]:
-    return [
-        [Text(cell.short) if short and isinstance(cell, Cell) else plain_cell(cell) for cell in row] for row in rows
-    ]
+    return [[plain_cell(cell.short if short and isinstance(cell, Cell) else cell) for cell in row] for row in rows]
 
 
 def _natural(column: Column, cells: Sequence[Sequence[Text]], index: int) -> int:

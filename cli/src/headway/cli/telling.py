@@ -53,10 +53,10 @@ TASK_COLUMNS = (
     Column(name="TYPE", leaves=1),
     Column(name="STATE"),
     Column(name="ATTEMPT", leaves=4),
-    Column(name="TRIES", leaves=3),
-    Column(name="OWNER", leaves=5),
-    Column(name="DURATION", leaves=2),
-    Column(name="ERROR", cut_to=12, leaves=6),
+    Column(name="TRIES", leaves=2),
+    Column(name="OWNER", leaves=3),
+    Column(name="DURATION", leaves=5),
+    Column(name="ERROR", cut_to=20, leaves=6),
 )
 EVENT_COLUMNS = (
     Column(name="SEQ"),
@@ -64,12 +64,12 @@ EVENT_COLUMNS = (
     Column(name="EVENT"),
     Column(name="PATH"),
     Column(name="ATTEMPT", leaves=1),
-    Column(name="WHAT", cut_to=12, leaves=3),
+    Column(name="WHAT", cut_to=24, leaves=3),
 )
 
 _FACTS = ("name", "kind", "reason", "workflow", "version", "key")  # fields of events that are worth a look
 _LONGEST_FACT = 120  # characters: a line is for reading
-_OWNER = re.compile(r"(?P<host>.+)-(?P<process>\d+)-(?P<start>[0-9a-f]{32})")  # as the Python worker names itself
+_OWNER = re.compile(r"(?P<host>.+)-(?P<process>\d+)-(?P<start>[0-9a-f]{16})")  # as the Python worker names itself
 _LONGEST_OWNER = 13  # characters of an owner of another make, in a table
 
 
@@ -104,7 +104,7 @@ def owner_cell(owner: str) -> str | Cell:
         return Cell(text=owner, short=f"{match['process']}-{match['start'][:6]}")
     if len(owner) > _LONGEST_OWNER:
         return Cell(text=owner, short=f"…{owner[1 - _LONGEST_OWNER :]}")
-    return owner or "-"
+    return owner
 
 
 def run_row(run: Run, now: datetime) -> Row:
@@ -113,13 +113,25 @@ def run_row(run: Run, now: datetime) -> Row:
         run.run_id,
         run.workflow,
         str(run.version),
-        run_state_text(run),
+        Cell(text=run_state_text(run), short=_short_state(run)),
         instant(run.created_at)
         if run.created_at is None
         else Cell(text=instant(run.created_at), short=f"{span(now - run.created_at)} ago"),
         run_duration(run, now),
         "" if run.error is None else one_line(f"{run.error.failure_class}: {run.error.message}"),
     )
+
+
+def _short_state(run: Run) -> Text:
+    """The run's state by its flag alone: each goes with no other state than running."""
+    flags = {
+        "paused": run.paused_at is not None,
+        "finally": run.concluded is not None,
+        "compensating": run.compensating,
+        "cancelling": run.cancelling and not run.state.is_final,
+    }
+    flag = next((flag for flag, is_so in flags.items() if is_so), None)
+    return state_text(run.state) if flag is None else Text(flag, style=STYLES["waiting"])
 
 
 def run_state_text(run: Run) -> Text:
@@ -143,12 +155,10 @@ def task_row(task: Task, now: datetime) -> Row:
         state.append(f" ({visible(task.disposition)})", style="dim")
     if task.cause:
         state.append(f" ({visible(task.cause)})", style="dim")
-    if task.child_run_id:
-        state.append(f" (run {task.child_run_id})", style="dim")
     if task.undoes:
         state.append(f" (undoes {task.undoes})", style="dim")
     if task.items is not None:
-        state.append(f" {item_counts(task.items)}", style="dim")
+        state.append(f" ({item_counts(task.items)})", style="dim")
     losses = f" (+{task.losses} lost)" if task.losses else ""
     return (
         task.path,
@@ -157,15 +167,27 @@ def task_row(task: Task, now: datetime) -> Row:
         str(task.attempt),
         f"{task.tries}{losses}",
         owner_cell(task.owner),
-        _duration(task.started_at or task.created_at, task.finished_at, now),
-        "" if task.error is None else error_line(task.error),
+        _task_duration(task, now),
+        "" if task.error is None else one_line(f"{task.error.type}: {task.error.message}"),
     )
 
 
+def _task_duration(task: Task, now: datetime) -> str:
+    """How long its latest attempt has taken: with its worker, or waiting; `-`: it was decided at once, or is due."""
+    is_under_way = task.state not in {TaskState.PENDING, TaskState.RETRYING}
+    return _duration(task.leased_at or task.ready_at if is_under_way else None, task.finished_at, now)
+
+
 def item_counts(counts: ItemCounts) -> str:
-    """How far a map or repeat is: `40 of 1000, 20 running, 2 failed`."""
-    others = [(counts.running, "running"), (counts.failed, "failed"), (counts.cancelled, "cancelled")]
-    return ", ".join([f"{counts.succeeded} of {counts.total}", *(f"{count} {what}" for count, what in others if count)])
+    """How far a map or repeat is: `40 of 1000 done, 20 running, 2 failed`."""
+    others = [
+        (counts.running, "running"),
+        (counts.failed, "failed"),
+        (counts.cancelled, "cancelled"),
+        (counts.undone, "undone"),
+    ]
+    done = f"{counts.succeeded} of {counts.total} done"
+    return ", ".join([done, *(f"{count} {what}" for count, what in others if count)])
 
 
 def item_row(item: Item, now: datetime, width: int) -> Row:
@@ -175,7 +197,10 @@ def item_row(item: Item, now: datetime, width: int) -> Row:
     else:
         result = "" if item.output is None else json.dumps(item.output, ensure_ascii=False)
     took = _duration(item.created_at, item.finished_at, now)
-    return item.path, state_text(item.state), took, one_line(result, width)
+    state = state_text(item.state)
+    if item.undone:
+        state.append(" (undone)", style="dim")
+    return item.path, state, took, one_line(result, width)
 
 
 def error_line(error: TaskError) -> str:
@@ -185,7 +210,7 @@ def error_line(error: TaskError) -> str:
 
 def run_error_line(error: RunError) -> str:
     """A run's error: class, place and message. A message that begins with its one place does not name it again."""
-    message = error.message
+    message = " ".join(error.message.split())
     if len(error.paths) == 1:
         message = message.removeprefix(f"{error.paths[0]}: ")
     where = f" at {', '.join(error.paths)}" if error.paths else ""
@@ -211,21 +236,27 @@ def awaited(run: Run, tasks: Sequence[Task], now: datetime) -> list[str]:
     """What an unfinished run waits for, one sentence for each task that it waits for."""
     if run.state.is_final:
         return []
-    lines = [line for task in tasks for line in _awaited_by(task, now)]
+    lines = [line for task in tasks for line in _awaited_by(run, task, now)]
+    if not lines and run.compensating:
+        return [f"what undoes its items, or its next decision: `headway why {run.run_id}` says which"]
     return lines or ["its next decision: no task is open (if this stays, look at the coordinator's log)"]
 
 
-def _awaited_by(task: Task, now: datetime) -> list[str]:
+def _awaited_by(run: Run, task: Task, now: datetime) -> list[str]:
     match task.state:
+        case TaskState.READY | TaskState.RETRYING if run.paused_at is not None:
+            what = "the run to be resumed"
         case TaskState.READY:
-            since = _duration(task.created_at, None, now)
-            what = f"a worker of queue {task.queue!r} that knows handler {task.handler!r}; created {since} ago"
+            since = _duration(task.ready_at, None, now)
+            what = f"a worker of queue {task.queue!r} that knows handler {task.handler!r}, for {since}"
         case TaskState.RUNNING:
             what = f"worker {task.owner}, {_lease(task, now)}{_progress(task.progress, now)}"
         case TaskState.WAITING:
             due = "" if task.due_at is None else f", until {instant(task.due_at)} ({_until(task.due_at, now)})"
             counts = task.items
-            if counts is not None:
+            if task.type == "finally":
+                what = f"what runs at the end: headway show {run.run_id} finally"
+            elif counts is not None:
                 of = f"of {counts.total} items" if task.type == "map" else f"after {counts.succeeded} iterations"
                 what = f"{counts.running} {of} under way" if counts.running else f"the next one, {of}"
             elif task.type == "subflow":

@@ -4,7 +4,7 @@ Plain Python goes in and comes out; gRPC and protobuf stay inside. What is not n
 imports nothing of Headway but `headway.api`.
 """
 
-from headway.client._bulk_calls import BulkResult, Signalled
+from headway.client._bulk_calls import BulkResult
 from headway.client._client import Client
 from headway.client._connection import Patience
 from headway.client._definition_values import (
@@ -71,6 +71,7 @@ from headway.client._values import (
     RunDetails,
     RunError,
     RunState,
+    Signalled,
     StaleReport,
     Started,
     Task,

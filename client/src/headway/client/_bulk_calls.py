@@ -12,6 +12,7 @@ from headway.client import _translate
 from headway.client._refusals import item_refusal
 from headway.client._request_id import new_request_id
 from headway.client._trace import current_traceparent
+from headway.client._values import Signalled
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -30,26 +31,11 @@ class BulkResult:
     """What became of one of many runs.
 
     Attributes:
-        refusal: Why nothing was done to it; None: it was done. Its `code` is UNKNOWN.
+        refusal: Why nothing was done to it; None: it was done. Its `code` is UNKNOWN. Of a dry run: as it would be.
     """
 
     run_id: str
     refusal: Refused | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signalled:
-    """Where a signal is.
-
-    Attributes:
-        run_id: The run that has it.
-        seq: Sequence number of its event.
-        existed: False when the run was started for it.
-    """
-
-    run_id: str
-    seq: int
-    existed: bool
 
 
 class BulkCalls:
@@ -83,7 +69,7 @@ class BulkCalls:
             reason: For people; kept in the histories.
             grace: How long handlers have to end; None: the server's choice (60 s).
             compensate: False: what completed is not undone.
-            dry_run: Only say which runs are meant.
+            dry_run: Only say which runs are meant, and which of them would be refused as they stand now.
             request_id: UUID; None: a new one.
         """
         operation = runs_pb2.BulkCancel(reason=reason, no_compensation=not compensate)
@@ -213,7 +199,7 @@ class BulkCalls:
             ttl=ttl,
         )
         response = await self._connection.call(self._runs.Signal, request)
-        return Signalled(run_id=response.run_id, seq=response.seq, existed=True)
+        return _translate.signalled(response)
 
     async def signal_with_start(
         self,
@@ -258,7 +244,13 @@ class BulkCalls:
             start=start, name=name, payload=_translate.to_json(payload), id=id, ttl=ttl
         )
         response = await self._connection.call(self._runs.SignalWithStart, request)
-        return Signalled(run_id=response.run.run_id, seq=response.seq, existed=response.run.existed)
+        return Signalled(
+            run_id=response.run.run_id,
+            seq=response.seq,
+            existed=response.run.existed,
+            is_repeat=response.is_repeat,
+            differs=response.differs,
+        )
 
 
 def _bulk_result(message: runs_pb2.BulkResult) -> BulkResult:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headway.client._connection import Connection
     from headway.client._explaining import Explanation
     from headway.client._refusals import Refused
-    from headway.client._values import Event, Item, JsonInput, Run, RunDetails, RunState, Started
+    from headway.client._values import Event, Item, JsonInput, Run, RunDetails, RunState, Signalled, Started
 
 LARGEST_PAGE = 1000
 LARGEST_LIST = 256
@@ -244,14 +244,15 @@ class RunCalls:
         id: str = "",  # noqa: A002  the word of the contract
         ttl: timedelta | None = None,
         request_id: str | None = None,
-    ) -> int:
-        """Send an outside event; it is kept until a node takes it. Returns its event's sequence number.
+    ) -> Signalled:
+        """Send an outside event; it is kept until a node takes it.
 
         Args:
             run_id: The run.
             name: What a node waits for.
             payload: JSON.
-            id: Tells the event from others of its name: with the same id, only the first counts. Empty: each counts.
+            id: Tells the event from others of its name: with the same id, only the first counts, and what is sent again
+                is answered with `is_repeat`. Empty: each counts.
             ttl: How long it may wait for a node to take it. None: as long as the run lasts.
             request_id: For a repeat by hand.
 
@@ -270,7 +271,7 @@ class RunCalls:
             id=id,
             ttl=ttl,
         )
-        return (await self._connection.call(self._runs.Signal, request)).seq
+        return _translate.signalled(await self._connection.call(self._runs.Signal, request))
 
     async def cancel(
         self,
@@ -420,6 +421,7 @@ class RunCalls:
                 ReopenedChild(path=each.path, run_id=each.run_id, workflow=each.workflow, nodes=tuple(each.nodes))
                 for each in response.children
             ),
+            runs_finally=response.runs_finally,
         )
 
 

@@ -162,6 +162,8 @@ def task(message: runs_pb2.Task) -> values.Task:
         progress=progress(message.progress) if message.HasField("progress") else None,
         undoes=message.undoes,
         child_run_id=message.child_run_id,
+        ready_at=instant(message.ready_at) if message.HasField("ready_at") else None,
+        leased_at=instant(message.leased_at) if message.HasField("leased_at") else None,
         items=item_counts(message.items) if message.HasField("items") else None,
     )
 
@@ -183,6 +185,7 @@ def item_counts(message: runs_pb2.ItemCounts) -> values.ItemCounts:
         succeeded=message.succeeded,
         failed=message.failed,
         cancelled=message.cancelled,
+        undone=message.undone,
     )
 
 
@@ -196,6 +199,14 @@ def item(message: runs_pb2.Item) -> values.Item:
         created_at=instant(message.created_at) if message.HasField("created_at") else None,
         finished_at=instant(message.finished_at) if message.HasField("finished_at") else None,
         output=from_json(message.output),
+        undone=message.undone,
+    )
+
+
+def signalled(message: runs_pb2.SignalResponse) -> values.Signalled:
+    """Where a signal is, in a run that was there."""
+    return values.Signalled(
+        run_id=message.run_id, seq=message.seq, is_repeat=message.is_repeat, differs=message.differs
     )
 
 

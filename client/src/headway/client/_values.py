@@ -176,7 +176,7 @@ class Task:
 
     Attributes:
         path: Path in the run: the node's id.
-        type: Node type, as in the YAML.
+        type: Node type, as in the YAML; "finally" for what runs at the end of the run.
         attempt: Fencing number.
         tries: Failures counted against the retry policy.
         losses: Leases lost.
@@ -185,7 +185,7 @@ class Task:
         handler: Empty for control and wait nodes.
         owner: Holder of the lease, or the last one.
         lease_expires_at: Set while it runs.
-        started_at: When it was first leased.
+        started_at: When it was first leased, in whichever attempt.
         error: Set when it failed or waits for its next try.
         cause: Why it was stopped; empty unless it was cancelled.
         due_at: When a waiting or retrying task goes on by itself; None: never.
@@ -196,6 +196,8 @@ class Task:
         waits_for: The signal that a waiting task waits for; empty: none.
         progress: What the handler of this attempt last told; None: nothing.
         child_run_id: Of a subflow node: the latest run that it started; empty: none.
+        ready_at: Since when this attempt waits, or waited, for a worker, a time, a signal, items or another run.
+        leased_at: When this attempt was leased; None: it was not.
         undoes: Path of the task that it undoes; empty: none.
         items: How far a map or repeat is; None: it is neither, or never began.
     """
@@ -226,6 +228,8 @@ class Task:
     undoes: str = ""
     items: ItemCounts | None = None
     child_run_id: str = ""
+    ready_at: datetime | None = None
+    leased_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +239,7 @@ class ItemCounts:
     Attributes:
         total: Items in its list; of a repeat, the iterations that it may have.
         running: Items or iterations under way.
+        undone: Those in which something was undone since, whatever their state.
     """
 
     total: int
@@ -242,6 +247,7 @@ class ItemCounts:
     succeeded: int
     failed: int
     cancelled: int
+    undone: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +258,7 @@ class Item:
         path: Such as "resize[12]": what `Client.get` takes as scope.
         index: From 0.
         output: Its result; None: none, or larger than a page carries.
+        undone: Something in it was undone since it began.
     """
 
     path: str
@@ -261,6 +268,7 @@ class Item:
     created_at: datetime | None
     finished_at: datetime | None
     output: Json
+    undone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -396,6 +404,7 @@ class RetryPlan:
         kept: Nodes that keep their result.
         epoch: The run's epoch after the retry; with `dry_run`, what it would be.
         children: Runs of subflow nodes that go on, where these ask for them at once; the others start another run.
+        runs_finally: What runs at the end of the run runs again when it ends anew.
     """
 
     chosen: tuple[str, ...]
@@ -403,3 +412,23 @@ class RetryPlan:
     kept: tuple[str, ...]
     epoch: int
     children: tuple[ReopenedChild, ...] = ()
+    runs_finally: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signalled:
+    """Where a signal is.
+
+    Attributes:
+        run_id: The run that has it.
+        seq: Sequence number of its event.
+        existed: False when the run was started for it.
+        is_repeat: Of a signal with an id: it was recorded before, perhaps by an earlier try of this call, and not now.
+        differs: Of a repeat: what was recorded has another payload, and that of this call was left out.
+    """
+
+    run_id: str
+    seq: int
+    existed: bool = True
+    is_repeat: bool = False
+    differs: bool = False

@@ -2,14 +2,14 @@
 
 import argparse
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
 from headway.cli.command import Command, Exit, Mistake, Session
-from headway.cli.filters import add_filters, filter_of
-from headway.client import BulkResult, Client, RunFilter, new_request_id
+from headway.cli.filters import STATES, add_filters, filter_of
+from headway.client import BulkResult, Client, RunFilter, RunState, new_request_id
 
 Doing = Callable[[Client, RunFilter, bool, str], AsyncIterator[BulkResult]]
 """What is done: with a client, to the runs of a filter, only for show or not, under a request id."""
@@ -19,6 +19,7 @@ Doing = Callable[[Client, RunFilter, bool, str], AsyncIterator[BulkResult]]
 class Meant:
     """The arguments that say which runs are meant, and how sure one is."""
 
+    run_id: str | None
     workflow: str | None
     version: int | None
     state: list[str]
@@ -35,43 +36,54 @@ class Meant:
     yes: bool
     request_id: str | None
 
+    @property
+    def wanted(self) -> RunFilter:
+        """What means them; of one that is named, whatever its state is."""
+        if self.run_id is None:
+            return filter_of(self)
+        return RunFilter(run_id_prefix=self.run_id, states=tuple(RunState(state) for state in STATES))
+
 
 def add_many(parser: argparse.ArgumentParser, *, has_dry_run: bool = False) -> None:
-    """Add what says which runs are meant, instead of one."""
+    """Add what says which run, or which runs, are meant."""
+    parser.add_argument("run_id", metavar="RUN", nargs="?", help="its id, or the digits that it begins with")
     add_filters(parser)
     if not has_dry_run:
-        parser.add_argument("--dry-run", action="store_true", help="only say which runs are meant")
+        parser.add_argument(
+            "--dry-run", action="store_true", help="only say which runs are meant, and which would be refused"
+        )
     parser.add_argument("--yes", action="store_true", help="with a filter: do not ask first")
     parser.add_argument(
         "--request-id", metavar="UUID", help="with a filter: go on with what was broken off under this id"
     )
 
 
-def is_of_many(run_id: str | None, meant: Meant) -> bool:
+def is_of_many(meant: Meant) -> bool:
     """Many runs are meant, not one.
 
     Raises:
-        Mistake: Both are said, or neither.
+        Mistake: Both are said, or neither; or what only goes with filters is said of one.
     """
-    if (run_id is None) == (filter_of(meant) == RunFilter()):
+    if (meant.run_id is None) == (filter_of(meant) == RunFilter()):
         raise Mistake("name one run, or say by filters which runs are meant: one of the two")
-    return run_id is None
+    if meant.run_id is not None and meant.request_id is not None:
+        raise Mistake("--request-id goes on with what was done to many: say by filters which runs are meant")
+    return meant.run_id is None
 
 
 async def do_to_many(session: Session, meant: Meant, word: str, doing: Doing) -> Exit:
-    """Do something to all runs that are meant, and tell what became of each.
+    """Do something to all runs that are meant, or only say what would come of it, and tell what became of each.
 
     Raises:
-        Mistake: Nobody said yes.
+        Mistake: Nobody said yes; the run that is named is not there.
     """
-    wanted = filter_of(meant)
+    wanted = meant.wanted
     request_id = meant.request_id or new_request_id()
     output = session.output
     results: list[BulkResult] = []
     async with session.client() as client:
         if not meant.dry_run and not meant.yes:
-            count = len([each async for each in doing(client, wanted, True, request_id)])
-            _ask(f"{word} {count} runs?" if count != 1 else f"{word} 1 run?")
+            _ask(_question(word, [each async for each in doing(client, wanted, True, request_id)]))
         if not meant.dry_run and output.for_people:
             output.say(f"if this is broken off, go on with --request-id {request_id}", style="dim")
         async for each in doing(client, wanted, meant.dry_run, request_id):
@@ -79,6 +91,8 @@ async def do_to_many(session: Session, meant: Meant, word: str, doing: Doing) ->
             if output.for_people:
                 what = f"would {word}" if meant.dry_run else word
                 output.say(f"{each.run_id}  {what if each.refusal is None else each.refusal.message}")
+    if meant.run_id is not None and not results:
+        raise Mistake(f"there is no run {meant.run_id} in namespace {session.namespace}")
     refused = sum(each.refusal is not None for each in results)
     if output.for_people:
         output.say(f"{len(results) - refused} of {len(results)} runs{' (nothing was done)' if meant.dry_run else ''}")
@@ -94,6 +108,13 @@ async def do_to_many(session: Session, meant: Meant, word: str, doing: Doing) ->
             }
         )
     return Exit.FAILED if refused else Exit.SUCCESS
+
+
+def _question(word: str, would_be: Sequence[BulkResult]) -> str:
+    refused = sum(each.refusal is not None for each in would_be)
+    count = len(would_be) - refused
+    rest = f" ({refused} more would be refused)" if refused else ""
+    return f"{word} {count} run{'s' * (count != 1)}{rest}?"
 
 
 def _ask(question: str) -> None:
@@ -114,17 +135,14 @@ class Delete(Meant, Command):
     name: ClassVar = ("delete",)
     help: ClassVar = "delete finished runs"
 
-    run_id: str | None
-
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add which runs."""
-        parser.add_argument("run_id", metavar="RUN", nargs="?", help="its id, or the digits that it begins with")
         add_many(parser)
 
     async def run(self, session: Session) -> Exit:
         """Delete."""
-        if is_of_many(self.run_id, self):
+        if is_of_many(self) or self.dry_run:
             return await do_to_many(
                 session,
                 self,

@@ -21,14 +21,12 @@ class Pause(Meant, Command):
     name: ClassVar = ("pause",)
     help: ClassVar = "hold runs"
 
-    run_id: str | None
     reason: str
     pause_clock: bool
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add why, and whether time goes on."""
-        parser.add_argument("run_id", metavar="RUN", nargs="?", help="its id, or the digits that it begins with")
         add_many(parser)
         parser.add_argument("--reason", default="", help="why; shown while it is paused")
         parser.add_argument(
@@ -37,7 +35,7 @@ class Pause(Meant, Command):
 
     async def run(self, session: Session) -> Exit:
         """Ask."""
-        if is_of_many(self.run_id, self):
+        if is_of_many(self) or self.dry_run:
             return await do_to_many(
                 session,
                 self,
@@ -68,17 +66,14 @@ class Resume(Meant, Command):
     name: ClassVar = ("resume",)
     help: ClassVar = "let paused runs go on"
 
-    run_id: str | None
-
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add the run."""
-        parser.add_argument("run_id", metavar="RUN", nargs="?", help="its id, or the digits that it begins with")
         add_many(parser)
 
     async def run(self, session: Session) -> Exit:
         """Ask."""
-        if is_of_many(self.run_id, self):
+        if is_of_many(self) or self.dry_run:
             return await do_to_many(
                 session,
                 self,
@@ -107,7 +102,6 @@ class Skip(Meant, Command):
     name: ClassVar = ("skip",)
     help: ClassVar = "give a node its output by hand"
 
-    run_id: str | None
     node: str
     output: Json
     reason: str
@@ -115,7 +109,6 @@ class Skip(Meant, Command):
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add the node and what it gives out."""
-        parser.add_argument("run_id", metavar="RUN", nargs="?", help="its id, or the digits that it begins with")
         add_many(parser)
         parser.add_argument("node", metavar="NODE", help="its path")
         parser.add_argument(
@@ -125,7 +118,7 @@ class Skip(Meant, Command):
 
     async def run(self, session: Session) -> Exit:
         """Ask."""
-        if is_of_many(self.run_id, self):
+        if is_of_many(self) or self.dry_run:
             return await do_to_many(
                 session,
                 self,

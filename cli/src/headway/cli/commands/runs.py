@@ -32,6 +32,8 @@ from headway.client import Event, Item, Json, Run, RunDetails, RunState, Started
 
 _NOT_OF_ITEMS = (RunState.UNSPECIFIED, RunState.PENDING)
 LONGEST_OUTPUT = 120  # characters of a task's output in `show`; --json has all of it
+LONGEST_PAYLOAD = 400  # the same of a run's input or output
+FINALLY = "finally"  # the node of what runs at the end: a graph that is gone through once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,15 +128,17 @@ class List(Command):
         """Read as many as wanted."""
         runs: list[Run] = []
         async with session.client() as client:
-            async for run in client.list(filter_of(self), page_size=self.limit):
+            async for run in client.list(filter_of(self), page_size=self.limit + 1):
                 runs.append(run)
-                if len(runs) == self.limit:
+                if len(runs) > self.limit:
                     break
+        are_more, runs = len(runs) > self.limit, runs[: self.limit]
         if not session.output.for_people:
             session.output.document({"runs": [_listed(run) for run in runs]})
         elif runs:
             now = clock.now()
             session.output.table(RUN_COLUMNS, [run_row(run, now) for run in runs])
+            _tell_more(session.output, self.limit, are_more=are_more)
         else:
             session.output.say("no runs")
         return Exit.SUCCESS
@@ -144,7 +148,8 @@ class List(Command):
 class Show(Command):
     """Show a run: what it is, what it waits for, and its tasks with their last errors.
 
-    With the path of a map or repeat, show its items or iterations; with that of one of them, `resize[12]`, its tasks.
+    With the path of a map or repeat, show its items or iterations; with that of one of them, `resize[12]`, its tasks;
+    with `finally`, what runs at the end. DURATION is how long a task's latest attempt has taken.
     """
 
     name: ClassVar = ("show",)
@@ -173,10 +178,11 @@ class Show(Command):
 
     async def run(self, session: Session) -> Exit:
         """Get and print it."""
-        if self.path and not self.path.endswith("]"):
+        path = f"{FINALLY}[0]" if self.path == FINALLY else self.path
+        if path and not path.endswith("]"):
             return await self._show_items(session)
         async with session.client() as client:
-            details = await client.get(self.run_id, self.path)
+            details = await client.get(self.run_id, path)
         waits_for = awaited(details.run, details.tasks, clock.now())
         if session.output.for_people:
             _show(session.output, details, waits_for)
@@ -188,16 +194,18 @@ class Show(Command):
         items: list[Item] = []
         state = RunState(self.state) if self.state else None
         async with session.client() as client:
-            async for item in client.items(self.run_id, self.path, state=state, page_size=self.limit):
+            async for item in client.items(self.run_id, self.path, state=state, page_size=self.limit + 1):
                 items.append(item)
-                if len(items) == self.limit:
+                if len(items) > self.limit:
                     break
+        are_more, items = len(items) > self.limit, items[: self.limit]
         output = session.output
         if not output.for_people:
             output.document({"run_id": self.run_id, "path": self.path, "items": items})
         elif items:
             now, width = clock.now(), min(output.width, LONGEST_OUTPUT)
             output.table(ITEM_COLUMNS, [item_row(item, now, width) for item in items])
+            _tell_more(output, self.limit, are_more=are_more)
         else:
             output.say("no items")
         return Exit.SUCCESS
@@ -268,6 +276,12 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_id", metavar="RUN", help="its id, or the digits that it begins with")
 
 
+def _tell_more(output: Output, limit: int, *, are_more: bool) -> None:
+    """What a table leaves out, on standard error: standard output has the table and nothing else."""
+    if are_more:
+        output.warn(f"(the first {limit}; --limit shows more)", style="dim")
+
+
 def _ended(run: Run) -> dict[str, object]:
     return {"run_id": run.run_id, "state": run.state, "output": run.output, "error": run.error}
 
@@ -291,13 +305,19 @@ def _show(output: Output, details: RunDetails, waits_for: list[str]) -> None:
     if details.tasks:
         output.say()
         output.table(TASK_COLUMNS, [task_row(task, now) for task in details.tasks])
+    if children := [task for task in details.tasks if task.child_run_id]:
+        output.say()
+        output.say("runs started", style="bold")
+        widest = max(len(task.path) for task in children)
+        for task in children:
+            output.say(f"  {task.path:<{widest}}  {task.child_run_id}")
     if told := outputs(details.tasks, min(output.width, LONGEST_OUTPUT)):
         output.say()
         output.say("outputs", style="bold")
         for line in told:
             output.say(f"  {line}")
     for task in details.tasks:
-        _failure(output, task)
+        _failure(output, run.run_id, task)
     for stale in details.stale_reports:
         output.say(
             f"a report of {stale.owner} for {stale.path} attempt {stale.attempt} came too late"
@@ -331,11 +351,11 @@ def _header(output: Output, run: Run, now: datetime) -> None:
         output.say(f"labels    {labels_of(run.labels)}")
     if run.error is not None:
         output.say(f"error     {run_error_line(run.error)}", style="red")
-    _print_json(output, "input", run.input)
-    _print_json(output, "output", run.output)
+    _print_json(output, "input", run.input, LONGEST_PAYLOAD)
+    _print_json(output, "output", run.output, LONGEST_PAYLOAD)
 
 
-def _failure(output: Output, task: Task) -> None:
+def _failure(output: Output, run_id: str, task: Task) -> None:
     if task.error is None or task.state not in {TaskState.FAILED, TaskState.RETRYING}:
         return
     output.say()
@@ -346,8 +366,15 @@ def _failure(output: Output, task: Task) -> None:
         output.say(f"  {json.dumps(task.error.details, ensure_ascii=False)}", style="dim")
     for line in task.error.trace.splitlines():
         output.say(f"  {line}", style="dim")
+    if task.type == FINALLY:
+        output.say(f"  its tasks: headway show {run_id} {FINALLY}", style="dim")
+    elif task.items is not None and task.items.failed:
+        output.say(f"  what failed in it: headway show {run_id} {task.path} --state failed", style="dim")
 
 
-def _print_json(output: Output, label: str, value: Json) -> None:
-    if value is not None:
-        output.say(f"{label:<9} {json.dumps(plain(value), ensure_ascii=False)}")
+def _print_json(output: Output, label: str, value: Json, longest: int | None = None) -> None:
+    if value is None:
+        return
+    text = json.dumps(plain(value), ensure_ascii=False)
+    cut = text if longest is None or len(text) <= longest else f"{text[:longest]} … (--json has all of it)"
+    output.say(f"{label:<9} {cut}")

@@ -42,7 +42,11 @@ class Signal(Command):
         parser.add_argument(
             "--payload", type=json_value, metavar="JSON|@FILE|@-", help="JSON, a file, or standard input; else null"
         )
-        parser.add_argument("--id", default="", help="of the event: sent again with the same one, it counts once")
+        parser.add_argument(
+            "--id",
+            default="",
+            help="of the event, among those of its NAME: sent again with the same one, it counts once, as it was first",
+        )
         parser.add_argument(
             "--ttl", type=duration, metavar="DURATION", help="how long it may wait to be taken; else for ever"
         )
@@ -57,12 +61,18 @@ class Signal(Command):
         """Send it."""
         async with session.client() as client:
             sent = await self._send(client)
-        if session.output.for_people:
-            started = "" if sent.existed else " was started and"
-            session.output.say(f"run {sent.run_id}{started} has received {self.signal_name} (event {sent.seq})")
+        output = session.output
+        if not output.for_people:
+            started = {"existed": sent.existed} if self.start else {}
+            facts = {"is_repeat": sent.is_repeat, "differs": sent.differs, **started}
+            output.document({"run_id": sent.run_id, "name": self.signal_name, "seq": sent.seq, **facts})
+        elif self.id and sent.is_repeat:
+            output.say(f"run {sent.run_id} had received {self.signal_name} {self.id} before (event {sent.seq})")
+            if sent.differs:
+                output.warn("with another payload: this one was left out; another event needs another --id", "yellow")
         else:
-            facts = {"existed": sent.existed} if self.start else {}
-            session.output.document({"run_id": sent.run_id, "name": self.signal_name, "seq": sent.seq, **facts})
+            started_too = "" if sent.existed else " was started and"
+            output.say(f"run {sent.run_id}{started_too} has received {self.signal_name} (event {sent.seq})")
         return Exit.SUCCESS
 
     async def _send(self, client: Client) -> Signalled:
@@ -84,9 +94,7 @@ class Signal(Command):
             return await client.signal_key(
                 self.key, self.signal_name, self.payload, workflow=self.workflow, id=self.id, ttl=self.ttl
             )
-        run_id = self.run_id or ""
-        seq = await client.signal(run_id, self.signal_name, self.payload, id=self.id, ttl=self.ttl)
-        return Signalled(run_id=run_id, seq=seq, existed=True)
+        return await client.signal(self.run_id or "", self.signal_name, self.payload, id=self.id, ttl=self.ttl)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +110,6 @@ class Cancel(Meant, Command):
     name: ClassVar = ("cancel",)
     help: ClassVar = "stop runs"
 
-    run_id: str | None
     reason: str
     grace: timedelta | None
     no_compensation: bool
@@ -110,7 +117,6 @@ class Cancel(Meant, Command):
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add which runs, why, how long, and what becomes of what was done."""
-        parser.add_argument("run_id", metavar="RUN", nargs="?", help="its id, or the digits that it begins with")
         add_many(parser)
         parser.add_argument("--reason", default="", help="why; kept in the history")
         parser.add_argument("--grace", type=duration, metavar="DURATION", help="for handlers to end, such as 10s (60s)")
@@ -122,7 +128,7 @@ class Cancel(Meant, Command):
 
     async def run(self, session: Session) -> Exit:
         """Ask."""
-        if is_of_many(self.run_id, self):
+        if is_of_many(self) or self.dry_run:
             return await do_to_many(
                 session,
                 self,
@@ -164,14 +170,12 @@ class Retry(Meant, Command):
     name: ClassVar = ("retry",)
     help: ClassVar = "reopen finished runs"
 
-    run_id: str | None
     from_nodes: list[str]
     render_inputs: bool
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add which runs, and what to redo."""
-        parser.add_argument("run_id", metavar="RUN", nargs="?", help="its id, or the digits that it begins with")
         add_many(parser, has_dry_run=True)
         parser.add_argument(
             "--from",
@@ -188,7 +192,7 @@ class Retry(Meant, Command):
 
     async def run(self, session: Session) -> Exit:
         """Ask, and tell the plan."""
-        if is_of_many(self.run_id, self):
+        if is_of_many(self):
             return await do_to_many(
                 session,
                 self,
@@ -212,6 +216,7 @@ class Retry(Meant, Command):
                     "kept": plan.kept,
                     "epoch": plan.epoch,
                     "children": plan.children,
+                    "runs_finally": plan.runs_finally,
                 }
             )
             return Exit.SUCCESS
@@ -222,6 +227,9 @@ class Retry(Meant, Command):
         for child in plan.children:
             where = f"from {', '.join(child.nodes)}, which failed" if child.nodes else "from what was stopped"
             output.say(f"  {child.path} goes on in run {child.run_id} of {child.workflow}, {where}")
+        if plan.runs_finally:
+            when = "when that has ended" if plan.chosen or plan.reset else "at once: all else stays as it ended"
+            output.say(f"  {'finally':<13} runs again, {when}")
         return Exit.SUCCESS
 
 

@@ -1,19 +1,27 @@
 """The command that says why a run stands where it stands."""
 
 import argparse
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from headway.cli.command import Command, Exit, Session
 from headway.cli.commands.runs import add_run
 from headway.cli.telling import run_state_text
+from headway.client import Explanation, Reason, ReasonKind, Run
+
+SHOWN_ALIKE = 3  # of reasons of one kind about one node, in different items; --json has them all
+MOST_STEPS = 5
+_INDEX = re.compile(r"\[\d+\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why(Command):
     """Say what a run waits for, node by node: a worker, a lease, a time, a signal, other branches, its next try.
 
-    Of a run that is over: what decided its end. `--json` has the kind and the facts of each reason.
+    Of a run that is over: what decided its end. Of a node in many items three are told, and the others counted.
+    `--json` has the kind and the facts of each reason.
     """
 
     name: ClassVar = ("why",)
@@ -45,9 +53,49 @@ class Why(Command):
         state = run_state_text(found.run)
         state.append(f"  {found.message}", style="default")
         output.say(state)
-        for reason in found.reasons:
-            output.say(f"  {reason.path}  [{reason.kind}]")
-            output.say(f"    {reason.message}")
+        alike = _alike(found.reasons)
+        for like, reasons in alike.items():
+            for reason in reasons[:SHOWN_ALIKE]:
+                output.say(f"  {reason.path}  [{reason.kind}]")
+                output.say(f"    {reason.message}")
+            if len(reasons) > SHOWN_ALIKE:
+                output.say(f"  … and {len(reasons) - SHOWN_ALIKE} more of {like[0]}  [{like[1]}]", style="dim")
         if found.left_out:
             output.say(f"  … and {found.left_out} more open tasks", style="dim")
+        for step in _next_steps(found, alike.values()):
+            output.say(f"next: {step}", style="dim")
         return Exit.SUCCESS
+
+
+def _alike(reasons: Sequence[Reason]) -> dict[tuple[str, str], list[Reason]]:
+    """Reasons by node and kind, items and iterations of a node together."""
+    alike: dict[tuple[str, str], list[Reason]] = {}
+    for reason in reasons:
+        alike.setdefault((_INDEX.sub("[…]", reason.path), reason.kind), []).append(reason)
+    return alike
+
+
+def _next_steps(found: Explanation, alike: Iterable[Sequence[Reason]]) -> list[str]:
+    """What an operator would look at or do next, each said once; nothing where the run goes on by itself."""
+    run = found.run
+    steps = [step for reason, *_ in alike if reason.kind in _NEXT for step in _NEXT[reason.kind](run, reason)]
+    if run.paused_at is not None:
+        steps.append(f"headway resume {run.run_id}")
+    return list(dict.fromkeys(steps))[:MOST_STEPS]
+
+
+def _look_into(run: Run, reason: Reason) -> Iterator[str]:
+    """A subflow node's failure names its run."""
+    details = None if reason.error is None else reason.error.details
+    if isinstance(details, dict) and "workflow" in details and "run_id" in details:
+        yield f"headway why {details['run_id']}"
+    yield f"headway retry {run.run_id} --dry-run"
+
+
+_NEXT: Mapping[str, Callable[[Run, Reason], Iterable[str]]] = {
+    ReasonKind.NO_WORKER: lambda _, reason: [f"headway worker MODULE --queue {reason.queue}"],
+    ReasonKind.SIGNAL: lambda run, reason: [f"headway signal {run.run_id} {reason.signal}"],
+    ReasonKind.CHILD: lambda _, reason: [f"headway why {reason.child_run_id}"] if reason.child_run_id else [],
+    ReasonKind.FAILED: _look_into,
+    ReasonKind.CLOSED: _look_into,
+}

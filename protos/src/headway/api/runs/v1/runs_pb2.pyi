@@ -147,7 +147,7 @@ class RunError(_message.Message):
     def __init__(self, failure_class: _Optional[str] = ..., message: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("task_id", "path", "type", "state", "attempt", "tries", "losses", "generation", "queue", "handler", "owner", "lease_expires_at", "created_at", "started_at", "finished_at", "error", "cause", "due_at", "attempts", "output", "disposition", "waits_for", "progress", "undoes", "items", "child_run_id")
+    __slots__ = ("task_id", "path", "type", "state", "attempt", "tries", "losses", "generation", "queue", "handler", "owner", "lease_expires_at", "created_at", "started_at", "finished_at", "error", "cause", "due_at", "attempts", "output", "disposition", "waits_for", "progress", "undoes", "items", "child_run_id", "ready_at", "leased_at")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -174,6 +174,8 @@ class Task(_message.Message):
     UNDOES_FIELD_NUMBER: _ClassVar[int]
     ITEMS_FIELD_NUMBER: _ClassVar[int]
     CHILD_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    READY_AT_FIELD_NUMBER: _ClassVar[int]
+    LEASED_AT_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     path: str
     type: str
@@ -200,7 +202,9 @@ class Task(_message.Message):
     undoes: str
     items: ItemCounts
     child_run_id: str
-    def __init__(self, task_id: _Optional[str] = ..., path: _Optional[str] = ..., type: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., tries: _Optional[int] = ..., losses: _Optional[int] = ..., generation: _Optional[int] = ..., queue: _Optional[str] = ..., handler: _Optional[str] = ..., owner: _Optional[str] = ..., lease_expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[TaskError, _Mapping]] = ..., cause: _Optional[str] = ..., due_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., output: _Optional[bytes] = ..., disposition: _Optional[str] = ..., waits_for: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., undoes: _Optional[str] = ..., items: _Optional[_Union[ItemCounts, _Mapping]] = ..., child_run_id: _Optional[str] = ...) -> None: ...
+    ready_at: _timestamp_pb2.Timestamp
+    leased_at: _timestamp_pb2.Timestamp
+    def __init__(self, task_id: _Optional[str] = ..., path: _Optional[str] = ..., type: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., tries: _Optional[int] = ..., losses: _Optional[int] = ..., generation: _Optional[int] = ..., queue: _Optional[str] = ..., handler: _Optional[str] = ..., owner: _Optional[str] = ..., lease_expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[TaskError, _Mapping]] = ..., cause: _Optional[str] = ..., due_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., output: _Optional[bytes] = ..., disposition: _Optional[str] = ..., waits_for: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., undoes: _Optional[str] = ..., items: _Optional[_Union[ItemCounts, _Mapping]] = ..., child_run_id: _Optional[str] = ..., ready_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Parent(_message.Message):
     __slots__ = ("run_id", "path", "detached")
@@ -223,18 +227,20 @@ class Progress(_message.Message):
     def __init__(self, percent: _Optional[float] = ..., message: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ItemCounts(_message.Message):
-    __slots__ = ("total", "running", "succeeded", "failed", "cancelled")
+    __slots__ = ("total", "running", "succeeded", "failed", "cancelled", "undone")
     TOTAL_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     SUCCEEDED_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    UNDONE_FIELD_NUMBER: _ClassVar[int]
     total: int
     running: int
     succeeded: int
     failed: int
     cancelled: int
-    def __init__(self, total: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., cancelled: _Optional[int] = ...) -> None: ...
+    undone: int
+    def __init__(self, total: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., cancelled: _Optional[int] = ..., undone: _Optional[int] = ...) -> None: ...
 
 class TaskError(_message.Message):
     __slots__ = ("failure_class", "type", "message", "trace", "details")
@@ -464,7 +470,7 @@ class ListItemsResponse(_message.Message):
     def __init__(self, items: _Optional[_Iterable[_Union[Item, _Mapping]]] = ..., next_index: _Optional[int] = ...) -> None: ...
 
 class Item(_message.Message):
-    __slots__ = ("path", "index", "state", "error", "created_at", "finished_at", "output")
+    __slots__ = ("path", "index", "state", "error", "created_at", "finished_at", "output", "undone")
     PATH_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -472,6 +478,7 @@ class Item(_message.Message):
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    UNDONE_FIELD_NUMBER: _ClassVar[int]
     path: str
     index: int
     state: RunState
@@ -479,7 +486,8 @@ class Item(_message.Message):
     created_at: _timestamp_pb2.Timestamp
     finished_at: _timestamp_pb2.Timestamp
     output: bytes
-    def __init__(self, path: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., output: _Optional[bytes] = ...) -> None: ...
+    undone: bool
+    def __init__(self, path: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., output: _Optional[bytes] = ..., undone: _Optional[bool] = ...) -> None: ...
 
 class RunFilter(_message.Message):
     __slots__ = ("workflow", "version", "states", "failure_class", "created_from", "created_until", "finished_from", "finished_until", "key", "key_prefix", "labels", "run_id_prefix", "parent_run_id", "paused")
@@ -601,12 +609,16 @@ class SignalRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., request_id: _Optional[str] = ..., id: _Optional[str] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., key: _Optional[str] = ..., workflow: _Optional[str] = ...) -> None: ...
 
 class SignalResponse(_message.Message):
-    __slots__ = ("seq", "run_id")
+    __slots__ = ("seq", "run_id", "is_repeat", "differs")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_REPEAT_FIELD_NUMBER: _ClassVar[int]
+    DIFFERS_FIELD_NUMBER: _ClassVar[int]
     seq: int
     run_id: str
-    def __init__(self, seq: _Optional[int] = ..., run_id: _Optional[str] = ...) -> None: ...
+    is_repeat: bool
+    differs: bool
+    def __init__(self, seq: _Optional[int] = ..., run_id: _Optional[str] = ..., is_repeat: _Optional[bool] = ..., differs: _Optional[bool] = ...) -> None: ...
 
 class SignalWithStartRequest(_message.Message):
     __slots__ = ("start", "name", "payload", "id", "ttl")
@@ -623,12 +635,16 @@ class SignalWithStartRequest(_message.Message):
     def __init__(self, start: _Optional[_Union[StartRequest, _Mapping]] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., id: _Optional[str] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class SignalWithStartResponse(_message.Message):
-    __slots__ = ("run", "seq")
+    __slots__ = ("run", "seq", "is_repeat", "differs")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
+    IS_REPEAT_FIELD_NUMBER: _ClassVar[int]
+    DIFFERS_FIELD_NUMBER: _ClassVar[int]
     run: StartResponse
     seq: int
-    def __init__(self, run: _Optional[_Union[StartResponse, _Mapping]] = ..., seq: _Optional[int] = ...) -> None: ...
+    is_repeat: bool
+    differs: bool
+    def __init__(self, run: _Optional[_Union[StartResponse, _Mapping]] = ..., seq: _Optional[int] = ..., is_repeat: _Optional[bool] = ..., differs: _Optional[bool] = ...) -> None: ...
 
 class DeleteRequest(_message.Message):
     __slots__ = ("namespace", "run_id")
@@ -831,18 +847,20 @@ class RetryRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., from_nodes: _Optional[_Iterable[str]] = ..., dry_run: _Optional[bool] = ..., render_inputs: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class RetryResponse(_message.Message):
-    __slots__ = ("chosen", "reset", "kept", "epoch", "children")
+    __slots__ = ("chosen", "reset", "kept", "epoch", "children", "runs_finally")
     CHOSEN_FIELD_NUMBER: _ClassVar[int]
     RESET_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     CHILDREN_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FINALLY_FIELD_NUMBER: _ClassVar[int]
     chosen: _containers.RepeatedScalarFieldContainer[str]
     reset: _containers.RepeatedScalarFieldContainer[str]
     kept: _containers.RepeatedScalarFieldContainer[str]
     epoch: int
     children: _containers.RepeatedCompositeFieldContainer[ReopenedChild]
-    def __init__(self, chosen: _Optional[_Iterable[str]] = ..., reset: _Optional[_Iterable[str]] = ..., kept: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., children: _Optional[_Iterable[_Union[ReopenedChild, _Mapping]]] = ...) -> None: ...
+    runs_finally: bool
+    def __init__(self, chosen: _Optional[_Iterable[str]] = ..., reset: _Optional[_Iterable[str]] = ..., kept: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., children: _Optional[_Iterable[_Union[ReopenedChild, _Mapping]]] = ..., runs_finally: _Optional[bool] = ...) -> None: ...
 
 class ReopenedChild(_message.Message):
     __slots__ = ("path", "run_id", "workflow", "nodes")

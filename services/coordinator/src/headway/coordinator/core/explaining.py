@@ -13,6 +13,7 @@ from headway.coordinator.core.plan import FINALLY, Edge, FailureClass, Json, Nod
 from headway.coordinator.core.rows import BEATEN, BROKEN_OFF, STOPPED, ChildRow, RunRow, TaskRow, TokenRow
 
 _NAMED_EDGES = 5  # that a sentence names
+_LONGEST_WORDS = 400  # characters of a message in a sentence
 
 
 class ReasonKind(StrEnum):
@@ -65,7 +66,8 @@ class Scene(Struct, frozen=True, kw_only=True):
     """What is known of a run.
 
     Attributes:
-        tasks: those that are open; of a run that is over, those that its error names.
+        tasks: those that are open, or the first of them; of a run that is over, those that its error names.
+        open_tasks: how many are open, those in items and iterations included.
         tokens: of nodes that wait for several edges, as far as `joins_behind` names them.
         readers: by queue, for the tasks that are READY.
         children: of subflow nodes that wait, the latest run that each started.
@@ -78,12 +80,18 @@ class Scene(Struct, frozen=True, kw_only=True):
     now: datetime
     run: RunRow
     tasks: tuple[TaskRow, ...] = ()
+    open_tasks: int = 0
     tokens: Mapping[str, TokenRow] = {}
     readers: Mapping[str, Readers] = {}
     timers: Mapping[str, datetime] = {}
     signals: Mapping[str, str] = {}
     children: Mapping[str, ChildRow] = {}
     undelivered: Mapping[str, datetime] = {}
+
+    @property
+    def left_out(self) -> int:
+        """How many more tasks are open than are here."""
+        return 0 if self.run.is_final else self.open_tasks - len(self.tasks)
 
 
 def joins_behind(graph: Graph, paths: Iterable[str]) -> frozenset[str]:
@@ -124,12 +132,12 @@ def summary(scene: Scene) -> str:
     """One sentence about the whole run."""
     run = scene.run
     if run.is_final:
-        error = "" if run.error is None else f": {run.error['message']}"
+        error = "" if run.error is None else f": {_in_line(run.error['message'])}"
         return f"The run {'was' if run.state is RunState.CANCELLED else 'has'} {run.state}{error}."
-    if not run.open_tasks:
+    if not scene.open_tasks:
         return "The run's next decision is due: no task of it is open."
     holders = sum(row.state is TaskState.RUNNING for row in scene.tasks)
-    waits = f"{run.open_tasks} open task{'s' * (run.open_tasks != 1)}"
+    waits = f"{scene.open_tasks} open task{'s' * (scene.open_tasks != 1)}"
     if run.is_stopping:
         grace = scene.timers.get("cancel_grace")
         closed = "" if grace is None else f", at the latest until {_instant(grace)}"
@@ -148,7 +156,7 @@ def summary(scene: Scene) -> str:
         is_cancelled = run.cancelling and run.finish_path is None
         ending = f" It undoes what completed, and then ends {'cancelled' if is_cancelled else 'failed'}."
     elif run.conclusion is not None:
-        error = "" if run.conclusion.error is None else f" ({run.conclusion.error['message']})"
+        error = "" if run.conclusion.error is None else f" ({_in_line(run.conclusion.error['message'])})"
         ending = f" Only what runs at the end does still run; the run then ends {run.conclusion.state}{error}."
     elif run.failing:
         ending = " It has failed, and only lets end what runs and what always edges lead to."
@@ -387,7 +395,13 @@ def _is_undecided(graph: Graph, tokens: TokenRow) -> bool:
 
 def _error(row: TaskRow) -> str:
     error = row.error or {}
-    return f"{row.failure_class} {error.get('type')}: {error.get('message')}"
+    return f"{row.failure_class} {error.get('type')}: {_in_line(error.get('message'))}"
+
+
+def _in_line(message: object) -> str:
+    """What a handler or a `finish` node said, as part of a sentence."""
+    words = " ".join(str(message).split())
+    return words if len(words) <= _LONGEST_WORDS else f"{words[:_LONGEST_WORDS]} …"
 
 
 def _instant(at: datetime) -> str:

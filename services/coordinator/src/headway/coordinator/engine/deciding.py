@@ -352,7 +352,7 @@ class _Batch:
         if isinstance(verdict, Need):
             raise Missing(verdict.keys)
         answer = item.answer(verdict, state)
-        if item.is_rehearsal:
+        if item.dry_run:
             return answer
         dispatched = self._record(saving, item, event, verdict)
         if dispatched is not None and isinstance(item, ReportSucceeded) and item.wish is not None:

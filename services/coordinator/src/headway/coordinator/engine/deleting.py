@@ -28,8 +28,8 @@ class Deletions:
         self._pool = engine.pool
         engine.keep(self._keep_looking, "retention")
 
-    async def delete(self, run_ids: Sequence[UUID], namespace: str) -> list[bool | Refusal]:
-        """Delete runs; for each, in order, whether there was one, or why it stays.
+    async def delete(self, run_ids: Sequence[UUID], namespace: str, *, dry_run: bool = False) -> list[bool | Refusal]:
+        """Delete runs; for each, in order, whether there was one, or why it stays. A dry run only says so.
 
         Raises:
             StoreUnavailable: the database does not answer, or somebody held a run all the while.
@@ -49,7 +49,8 @@ class Deletions:
                 if end["state"] in ("pending", "running")
             }
             final = {run_id: end for run_id, end in ends.items() if run_id not in answers}
-            answers |= dict.fromkeys(await delete_ended(self._pool, final), True)
+            gone = final if dry_run else await delete_ended(self._pool, final)
+            answers |= dict.fromkeys(gone, True)
             if len(answers) == len({*run_ids}):
                 return [answers[run_id] for run_id in run_ids]
         raise StoreUnavailable("a run that was to be deleted was locked by others")

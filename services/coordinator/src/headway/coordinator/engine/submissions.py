@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, ClassVar, TypeAlias, TypeGuard
 from uuid import UUID
 
@@ -42,6 +43,7 @@ from headway.coordinator.core.state import Draft, State
 from headway.coordinator.engine.eager import Wish
 from headway.coordinator.ids import task_id
 
+DIGEST_BYTES = 8  # of a signal's payload, kept with its request: enough to tell that a repeat brings another one
 TimerKey: TypeAlias = tuple[UUID, str, str, int]
 OUTDATED = "outdated"
 """What a start is answered whose remembered version is not the deployed one: nothing was written."""
@@ -56,6 +58,7 @@ class Submission(Struct, frozen=True, kw_only=True):
         trace: W3C traceparent of what caused it; empty: the run's own.
         request_id: of a mutation: answered as the first time when it was applied before.
         namespace: the run must be in it; None: the caller knows the run from us.
+        dry_run: it is decided and answered, or refused, and nothing is written.
     """
 
     run_id: UUID
@@ -63,6 +66,7 @@ class Submission(Struct, frozen=True, kw_only=True):
     trace: str = ""
     request_id: UUID | None = None
     namespace: str | None = None
+    dry_run: bool = False
 
     goes_straight: ClassVar[bool] = False  # its run mostly goes straight on: see store/steps.py
     answer_fields: ClassVar[AbstractSet[str]] = frozenset()  # of a mutation's recorded answer: they tell its kind
@@ -71,11 +75,6 @@ class Submission(Struct, frozen=True, kw_only=True):
     def size(self) -> int:
         """Bytes of its payload."""
         return 0
-
-    @property
-    def is_rehearsal(self) -> bool:
-        """True: it is decided and answered, and nothing is written."""
-        return False
 
     def missing(self) -> Refusal:
         """What to answer when the run is not there."""
@@ -295,13 +294,21 @@ class Fire(Submission, frozen=True, kw_only=True):
 
 
 class Signal(Submission, frozen=True, kw_only=True):
-    """An outside event. Answers {"seq"}."""
+    """An outside event. Answers {"seq", "digest"}.
 
-    answer_fields = frozenset({"seq"})
+    Attributes:
+        name: what a node waits for.
+        payload: JSON.
+        ttl_ms: how long it may wait to be taken; None: for ever.
+        has_id: its sender gave it an id: when that comes again, {"is_repeat", "differs"} are answered too.
+    """
+
+    answer_fields = frozenset({"seq", "digest"})
 
     name: str
     payload: Document
     ttl_ms: int | None = None
+    has_id: bool = False
 
     @property
     def size(self) -> int:
@@ -313,8 +320,18 @@ class Signal(Submission, frozen=True, kw_only=True):
         return SignalReceived(at=at, chance=chance, name=self.name, payload=self.payload, ttl_ms=self.ttl_ms)
 
     def answer(self, decision: Decision, state: State) -> object:
-        """Where it stands in the history."""
-        return {"seq": run_after(decision).seq}
+        """Where it stands in the history, and what tells its payload from another."""
+        return {"seq": run_after(decision).seq, "digest": self._digest()}
+
+    def answer_again(self, known: object) -> object:
+        """What was recorded stays, whatever the repeat brings."""
+        answered: Any = super().answer_again(known)
+        if not self.has_id:
+            return answered
+        return {**answered, "is_repeat": True, "differs": answered["digest"] != self._digest()}
+
+    def _digest(self) -> str:
+        return blake2b(self.payload.raw, digest_size=DIGEST_BYTES).hexdigest()
 
 
 class Cancel(Submission, frozen=True, kw_only=True):
@@ -359,22 +376,16 @@ class StopChild(Cancel, frozen=True, kw_only=True):
 
 
 class Retry(Submission, frozen=True, kw_only=True):
-    """Reopen the run. Answers {"chosen", "reset", "kept", "epoch", "children"}."""
+    """Reopen the run. Answers {"chosen", "reset", "kept", "epoch", "children", "runs_finally"}."""
 
-    answer_fields = frozenset({"chosen", "reset", "kept", "epoch", "children"})
+    answer_fields = frozenset({"chosen", "reset", "kept", "epoch", "children", "runs_finally"})
 
     chosen: tuple[str, ...]
     render_inputs: bool
-    dry_run: bool
 
     def event(self, at: datetime, chance: float) -> RunEvent:
         """RunRetried."""
         return RunRetried(at=at, chance=chance, chosen=self.chosen, render_inputs=self.render_inputs)
-
-    @property
-    def is_rehearsal(self) -> bool:
-        """A dry run is only answered."""
-        return self.dry_run
 
     def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
         """None: decide. Raises RunNotFinished."""
@@ -391,6 +402,7 @@ class Retry(Submission, frozen=True, kw_only=True):
             "kept": list(opened.kept),
             "epoch": run_after(decision).epoch,
             "children": [_taken_up(action, state) for action in decision.actions if _takes_up(action, state)],
+            "runs_finally": state.graph.has_finally,
         }
 
 

@@ -52,7 +52,7 @@ class Operation:
 
     Attributes:
         states: in which it can be done at all; where a filter names none, these are meant.
-        apply: does it, and gives an answer or an exception for each run of the page.
+        apply: does it, or says what would come of it in a dry run: an answer or an exception for each run of the page.
         check: refuses what is wrong whatever the run, even where none is meant. Raises Refusal.
         paused: where a filter names no states, of those only the paused ones are meant.
     """
@@ -71,6 +71,7 @@ async def _cancel(page: Page) -> Sequence[object]:
             run_id=run_id,
             namespace=page.namespace,
             request_id=request_id,
+            dry_run=page.request.dry_run,
             reason=reason_text(given.reason),
             grace_ms=grace_ms,
             compensate=not given.no_compensation,
@@ -87,13 +88,14 @@ async def _retry(page: Page) -> Sequence[object]:
             request_id=request_id,
             chosen=tuple(given.from_nodes),
             render_inputs=given.render_inputs,
-            dry_run=False,
+            dry_run=page.request.dry_run,
         )
     )
 
 
 async def _delete(page: Page) -> Sequence[object]:
-    return await page.deletions.delete([run_id for run_id, _ in page.runs], page.namespace)
+    run_ids = [run_id for run_id, _ in page.runs]
+    return await page.deletions.delete(run_ids, page.namespace, dry_run=page.request.dry_run)
 
 
 async def _pause(page: Page) -> Sequence[object]:
@@ -103,6 +105,7 @@ async def _pause(page: Page) -> Sequence[object]:
             run_id=run_id,
             namespace=page.namespace,
             request_id=request_id,
+            dry_run=page.request.dry_run,
             reason=reason_text(given.reason),
             stop_clock=given.pause_clock,
         )
@@ -111,7 +114,9 @@ async def _pause(page: Page) -> Sequence[object]:
 
 async def _resume(page: Page) -> Sequence[object]:
     return await page.submit(
-        lambda run_id, request_id: Resume(run_id=run_id, namespace=page.namespace, request_id=request_id)
+        lambda run_id, request_id: Resume(
+            run_id=run_id, namespace=page.namespace, request_id=request_id, dry_run=page.request.dry_run
+        )
     )
 
 
@@ -122,6 +127,7 @@ async def _skip(page: Page) -> Sequence[object]:
             run_id=run_id,
             namespace=page.namespace,
             request_id=request_id,
+            dry_run=page.request.dry_run,
             path=node,
             reason=reason_text(page.request.skip.reason),
             output=output,
@@ -166,7 +172,7 @@ async def bulk(engine: Engine, deletions: Deletions, request: pb.BulkRequest) ->
         namespace=namespace,
         runs=[(run_id, uuid5(request_id, run_id.hex)) for run_id in found.run_ids],
     )
-    answers = [None] * len(page.runs) if request.dry_run or not page.runs else await operation.apply(page)
+    answers = await operation.apply(page) if page.runs else []
     results = [_result(run_id, answer) for (run_id, _), answer in zip(page.runs, answers, strict=True)]
     return pb.BulkResponse(results=results, next_page_token=page_token(found.after))
 

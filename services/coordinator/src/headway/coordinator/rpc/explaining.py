@@ -6,7 +6,6 @@ import orjson
 
 from headway.api.runs.v1 import runs_pb2 as pb
 from headway.coordinator.core.explaining import Reason, ReasonKind, explain, summary
-from headway.coordinator.core.machines import FINAL_RUN_STATES
 from headway.coordinator.core.refusals import RunNotFound
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.rpc import messages
@@ -38,12 +37,11 @@ async def explain_run(request: pb.ExplainRequest, engine: Engine) -> pb.ExplainR
     scene = await read_scene(engine.pool, run_id, namespace, engine.plans.get)
     if scene is None:
         raise RunNotFound(run_id=request.run_id, namespace=namespace)
-    open_tasks = 0 if scene.run.state in FINAL_RUN_STATES else scene.run.open_tasks
     return pb.ExplainResponse(
         run=messages.run_of(run_id, scene.run),
         message=summary(scene),
         reasons=[_reason(reason) for reason in explain(scene)],
-        left_out=max(open_tasks - len(scene.tasks), 0),
+        left_out=scene.left_out,
     )
 
 

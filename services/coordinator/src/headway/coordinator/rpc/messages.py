@@ -9,7 +9,7 @@ import orjson
 
 from headway.api.runs.v1 import runs_pb2 as pb
 from headway.coordinator.core.graph import Graph
-from headway.coordinator.core.plan import Node
+from headway.coordinator.core.plan import FINALLY, Node
 from headway.coordinator.core.records import readable
 from headway.coordinator.core.rows import COMPENSATING, ChildRow, Parent, RunRow
 from headway.coordinator.engine.starting import Started
@@ -169,6 +169,7 @@ def _item_counts(record: Any) -> pb.ItemCounts:
         succeeded=record["succeeded"],
         failed=record["failed"],
         cancelled=record["cancelled"],
+        undone=record["undone"],
     )
 
 
@@ -188,6 +189,7 @@ def items_that_fit(records: Sequence[Any], room: Room) -> list[pb.Item]:
                 created_at=record["created_at"],
                 finished_at=record["finished_at"],
                 output=record["output"] or b"",
+                undone=record["undone"],
             )
         )
     return items
@@ -203,10 +205,13 @@ def _task(
     child: ChildRow | None,
 ) -> pb.Task:
     node = graph.node(record["path"])
+    is_last = (
+        record["path"] == FINALLY
+    )  # compiled to a repeat of one iteration whose failure is optional: nobody's business
     return pb.Task(
         task_id=task_id(run_id, record["path"]),
         path=record["path"],
-        type=node.type,
+        type=FINALLY if is_last else node.type,
         state=_TASK_STATES[record["state"]],
         attempt=record["attempt"],
         tries=record["tries"],
@@ -217,18 +222,20 @@ def _task(
         owner=record["owner"],
         lease_expires_at=record["lease_expires_at"],
         created_at=record["created_at"],
+        ready_at=record["ready_at"],
         started_at=record["started_at"],
+        leased_at=record["leased_at"],
         finished_at=record["finished_at"],
         error=_error(record, room),
         cause=record["cause"],
         due_at=record["due_at"],
         attempts=attempts,
         output=record["output"] if room.takes(len(record["output"] or b"")) else None,
-        disposition=record["disposition"],
+        disposition=None if is_last else record["disposition"],
         waits_for=_waits_for(record, node),
         progress=_progress(record),
         undoes=graph.owner(record["path"]),
-        items=items,
+        items=None if is_last else items,
         child_run_id="" if child is None else child.child,
     )
 

@@ -1,7 +1,7 @@
 """RunsService: start, look at and steer runs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -178,10 +178,11 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
                 ),
                 name=name,
                 payload=payload,
+                has_id=bool(event_id),
                 ttl_ms=duration_ms(request.ttl, "ttl") if request.HasField("ttl") else None,
             )
         )
-        return pb.SignalResponse(seq=answer["seq"], run_id=run_id_text(run_id))
+        return pb.SignalResponse(run_id=run_id_text(run_id), **_recorded(answer))
 
     @refusing
     async def SignalWithStart(self, request: pb.SignalWithStartRequest, context: Any) -> pb.SignalWithStartResponse:
@@ -198,10 +199,11 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
                 request_id=signal_request_id(run.run_id, name, event_id) if event_id else ask.request_id,
                 name=name,
                 payload=payload,
+                has_id=bool(event_id),
                 ttl_ms=ttl_ms,
             )
         )
-        return pb.SignalWithStartResponse(run=messages.start_response(run), seq=answer["seq"])
+        return pb.SignalWithStartResponse(run=messages.start_response(run), **_recorded(answer))
 
     @refusing
     async def Delete(self, request: pb.DeleteRequest, context: Any) -> pb.DeleteResponse:
@@ -344,6 +346,11 @@ def _signal(request: pb.SignalRequest | pb.SignalWithStartRequest) -> tuple[str,
     if not is_short(request.name):
         raise InvalidSignalName
     return request.name, accept(request.payload, "payload", empty=NULL)
+
+
+def _recorded(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a signal stands, and whether it stood there before."""
+    return {name: value for name, value in answer.items() if name != "digest"}
 
 
 def _start_ask(request: pb.StartRequest) -> StartAsk:

@@ -1,6 +1,6 @@
 """What `explain` reads: a run's open rows, or those that decided its end. No locks; all of one snapshot."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias
 from uuid import UUID
@@ -10,6 +10,7 @@ import orjson
 from headway.coordinator.core.explaining import Readers, Scene, joins_behind
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.paths import loop_of
 from headway.coordinator.core.rows import ChildRow, RunRow, TaskRow, TokenRow
 from headway.coordinator.ids import bucket_of
 from headway.coordinator.store.errors import translated
@@ -17,7 +18,8 @@ from headway.coordinator.store.loading import find_children, read_steps, task_ro
 from headway.coordinator.store.pool import Connection, Pool
 from headway.coordinator.store.statements import SQL
 
-OPEN_TASKS = 200  # that are explained; a run's row says how many there are
+OPEN_TASKS = 200  # that are explained
+FAILED_ITEMS = 5  # of maps and repeats that failed, whose failures are told
 GraphOf: TypeAlias = Callable[[Connection, tuple[str, str, int]], Awaitable[Graph]]
 """Finds the graph of a namespace's workflow's version."""
 
@@ -40,10 +42,13 @@ async def read_scene(pool: Pool, run_id: UUID, namespace: str, graph_of: GraphOf
                 return None
             graph = await graph_of(connection, (run.namespace, run.workflow, run.version))
             if run.is_final:
-                tasks = await _named(connection, bucket, run_id, run)
+                tasks = await _named(connection, bucket, run_id, run, graph)
                 return Scene(graph=graph, now=found.now, run=run, tasks=tasks)
             records = await connection.fetch(SQL["read_open_tasks"], bucket, [run_id], OPEN_TASKS)
             tasks = tuple(task_row(tuple(record)[1:]) for record in records)
+            count = len(tasks)
+            if count == OPEN_TASKS:
+                count = await connection.fetchval(SQL["count_open_tasks"], bucket, run_id)
             timers = await connection.fetch(SQL["get_run_timers"], bucket, run_id)
             children = await _children(connection, bucket, run_id, graph, tasks)
             return Scene(
@@ -51,6 +56,7 @@ async def read_scene(pool: Pool, run_id: UUID, namespace: str, graph_of: GraphOf
                 now=found.now,
                 run=run,
                 tasks=tasks,
+                open_tasks=count,
                 tokens=await _tokens(connection, bucket, run_id, joins_behind(graph, [row.path for row in tasks])),
                 readers=await _readers(connection, namespace, tasks),
                 signals=await _signals(connection, bucket, run_id, graph, tasks),
@@ -60,13 +66,30 @@ async def read_scene(pool: Pool, run_id: UUID, namespace: str, graph_of: GraphOf
             )
 
 
-async def _named(connection: Connection, bucket: int, run_id: UUID, run: RunRow) -> tuple[TaskRow, ...]:
-    """The tasks that a run's error names."""
-    paths = [] if run.error is None else run.error["paths"]
-    if not isinstance(paths, list) or not paths:
-        return ()
-    found = await read_steps(connection, bucket, {run_id: [str(path) for path in paths]})
-    return tuple(found.runs[run_id][1])
+async def _named(connection: Connection, bucket: int, run_id: UUID, run: RunRow, graph: Graph) -> tuple[TaskRow, ...]:
+    """The tasks that a run's error names, and of maps and repeats among them what failed in their items, all along."""
+    named = [] if run.error is None else run.error["paths"]
+    paths = [str(path) for path in named] if isinstance(named, list) else []
+    found: list[TaskRow] = []
+    while paths:
+        rows = (await read_steps(connection, bucket, {run_id: paths})).runs[run_id][1]
+        found += rows
+        loops = [row.path for row in rows if row.state is TaskState.FAILED and graph.node(row.path).body is not None]
+        paths = await _failed_in(connection, bucket, run_id, loops)
+    return tuple(found)
+
+
+async def _failed_in(connection: Connection, bucket: int, run_id: UUID, loops: Sequence[str]) -> list[str]:
+    """What failed in the first items that failed, of some maps and repeats; a few."""
+    if not loops:
+        return []
+    records = await connection.fetch(SQL["get_loops"], bucket, [run_id] * len(loops), loops)
+    items = [str(item) for record in records for item in orjson.loads(record["failures"])][:FAILED_ITEMS]
+    keys = [loop_of(item) for item in items]
+    columns = [run_id] * len(keys), [loop for loop, _ in keys], [index for _, index in keys]
+    scopes = await connection.fetch(SQL["get_scopes"], bucket, *columns)
+    errors = [orjson.loads(record["error"]) for record in scopes if record["error"] is not None]
+    return [str(path) for error in errors for path in error["paths"]][:FAILED_ITEMS]
 
 
 async def _signals(

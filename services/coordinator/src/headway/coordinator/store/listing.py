@@ -157,9 +157,11 @@ async def _find(connection: Connection, wanted: RunFilter, after: Place | None, 
     if wanted.parent is not None:
         return await _through(connection, wanted, await _by_parent(connection, wanted.parent, place), limit)
     is_one_stream = wanted.order is Order.CREATION or wanted.created == (FIRST, LAST)
-    is_plain = is_one_stream and not (wanted.labels or wanted.paused)
+    is_plain = is_one_stream and not wanted.labels
     if wanted.key_prefix:
         looked = await _by_key(connection, wanted, place)
+    elif wanted.paused:
+        looked = await _by_pause(connection, wanted, place)
     elif is_plain or wanted.is_one_label:  # an index holds all that is asked for
         looked = await (_merged if is_plain else _by_label)(connection, wanted, place, limit + 1)
         return _cut(looked, looked.run_ids, limit)
@@ -168,8 +170,8 @@ async def _find(connection: Connection, wanted: RunFilter, after: Place | None, 
     else:
         looked = await _by_label(connection, wanted, place, LOOK)
     page = await _through(connection, wanted, looked, limit)
-    is_of_states = bool(wanted.states or wanted.failure_class or wanted.paused)
-    is_by_label = bool(wanted.labels) and wanted.order is Order.CREATION
+    is_of_states = bool(wanted.states or wanted.failure_class)
+    is_by_label = bool(wanted.labels) and wanted.order is Order.CREATION and not wanted.paused
     if len(page.run_ids) == limit or page.after is None or not (is_by_label and is_of_states):
         return page
     # The label is on many runs of other states: those of the states asked for may be fewer.
@@ -217,6 +219,13 @@ async def _by_label(connection: Connection, wanted: RunFilter, after: Place, loo
     before = min((after.at, after.run_id), (until, _NOBODY))
     records = await connection.fetch(SQL["find_by_label"], wanted.namespace, *wanted.labels[0], *before, since, look)
     return _looked(records, Order.CREATION, look)
+
+
+async def _by_pause(connection: Connection, wanted: RunFilter, after: Place) -> _Looked:
+    since, until = wanted.created
+    before = min((after.at, after.run_id), (until, _NOBODY))
+    records = await connection.fetch(SQL["find_paused"], wanted.namespace, *before, since, LOOK)
+    return _looked(records, Order.CREATION, LOOK)
 
 
 async def _by_parent(connection: Connection, parent: UUID, after: Place) -> _Looked:

@@ -141,7 +141,7 @@ def _node_completed(walk: Walk, event: NodeCompleted) -> None:
 
 def _node_cancelled(walk: Walk, event: NodeCancelled) -> None:
     walk.claim(event.path)
-    cause = walk.run.stop_cause if walk.run.is_stopping else walk.row(event.path).cause
+    cause = walk.row(event.path).cause or (walk.run.stop_cause if walk.run.is_stopping else None)
     if cause is not None:
         walk.cancel(event.path, cause, reported=True)
         return

@@ -34,7 +34,7 @@ from headway.coordinator.core.paths import (
     scopes_around,
 )
 from headway.coordinator.core.plan import LOOP_NODES, Expression, FailureClass, Json, Node, NodeType, Place, Reference
-from headway.coordinator.core.rows import ALL_STOPS, STOPPED
+from headway.coordinator.core.rows import ALL_STOPS, BEATEN, STOPPED
 from headway.coordinator.core.state import PAGE
 from headway.coordinator.core.templates import evaluate_condition, render, whole_reference
 
@@ -470,7 +470,7 @@ def stop(walk: Walk, path: str, cause: str, grace: timedelta | None = None) -> N
 
     For some causes all stops: holders in them are told too.
     """
-    walk.emit(do.StopLoop(path=path, cause=cause, closing=False))
+    walk.emit(do.StopLoop(path=path, cause=_first_of(walk.loop(path), cause), closing=False))
     if cause in ALL_STOPS and cause != STOPPED:
         walk.set_grace(path, *() if grace is None else (grace,))
     go_on(walk, path)
@@ -506,8 +506,13 @@ def close_running(walk: Walk, scope: str) -> None:
 
 
 def _close_items(walk: Walk, path: str, cause: str) -> None:
-    walk.emit(do.StopLoop(path=path, cause=cause, closing=True))
+    walk.emit(do.StopLoop(path=path, cause=_first_of(walk.loop(path), cause), closing=True))
     go_on(walk, path)
+
+
+def _first_of(loop: LoopRow, cause: str) -> str:
+    """Why it stops: one that a join has beaten stays beaten, whatever ends the run behind that."""
+    return BEATEN if loop.stop == BEATEN else cause
 
 
 def _tell_open_items(walk: Walk, path: str) -> None:

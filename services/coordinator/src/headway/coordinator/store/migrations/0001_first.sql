@@ -75,6 +75,8 @@ CREATE INDEX runs_by_creation ON runs (namespace, workflow, version, state, fail
     WHERE workflow IS NOT NULL;
 CREATE INDEX runs_by_end ON runs (namespace, workflow, version, state, failure_class, finished_at, run_id)
     WHERE workflow IS NOT NULL AND finished_at IS NOT NULL;
+-- A row has an entry only while its run is paused, so that no other update writes to it or is kept from being heap-only.
+CREATE INDEX runs_paused ON runs (namespace, created_at, run_id) WHERE paused_at IS NOT NULL;
 
 -- What a run is called besides, as it was started; few runs have any.
 CREATE TABLE run_labels (

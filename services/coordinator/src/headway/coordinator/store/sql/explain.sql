@@ -4,6 +4,12 @@
 -- The timers of a run itself: its deadline, the end of a grace.
 SELECT kind, due_at FROM timers WHERE bucket = $1 AND run_id = $2 AND path = '' AND attempt = 0;
 
+-- name: count_open_tasks
+-- How many tasks of a run are not settled, those of its items included.
+SELECT count(*)
+FROM tasks
+WHERE bucket = $1 AND run_id = $2 AND state IN ('pending', 'ready', 'running', 'waiting', 'retrying');
+
 -- name: find_readers
 -- How many workers of some queues were seen in the last 150 seconds (they are noted every minute), and the last of all.
 SELECT x.queue, count(w.seen_at) FILTER (WHERE w.seen_at > now() - interval '150 seconds') AS workers,

@@ -66,6 +66,14 @@ CROSS JOIN LATERAL (
 ORDER BY r.finished_at DESC, r.run_id DESC
 LIMIT $9;
 
+-- name: find_paused
+-- A page of paused runs, latest start first, behind ($2, $3); none that was created before $4.
+SELECT run_id, created_at AS at
+FROM runs
+WHERE namespace = $1 AND paused_at IS NOT NULL AND (created_at, run_id) < ($2, $3) AND created_at >= $4
+ORDER BY created_at DESC, run_id DESC
+LIMIT $5;
+
 -- name: find_by_label
 -- A page of runs that have a label, latest start first, behind ($4, $5); none that was created before $6.
 SELECT run_id, created_at AS at

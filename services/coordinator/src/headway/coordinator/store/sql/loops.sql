@@ -113,11 +113,14 @@ DELETE FROM beats WHERE bucket = $1 AND run_id = $2 AND path = ANY ($3::text[]);
 DELETE FROM outputs WHERE bucket = $1 AND run_id = $2 AND path = ANY ($3::text[]);
 
 -- name: get_run_loops
--- How far the maps and repeats are whose paths are named, to be shown.
-SELECT l.path, l.total, l.started, l.open, l.succeeded, l.failed, l.cancelled, l.output_bytes
+-- How far the maps and repeats are whose paths are named, to be shown; where something was undone, in how many items.
+SELECT l.path, l.total, l.started, l.open, l.succeeded, l.failed, l.cancelled, l.output_bytes,
+       CASE WHEN l.undone THEN (
+           SELECT count(*) FROM scopes WHERE bucket = $1 AND run_id = $2 AND loop = l.path AND undone
+       ) ELSE 0 END AS undone
 FROM unnest($3::text[]) AS x (path)
 CROSS JOIN LATERAL (
-    SELECT path, total, started, open, succeeded, failed, cancelled, output_bytes
+    SELECT path, total, started, open, succeeded, failed, cancelled, output_bytes, undone
     FROM loops
     WHERE bucket = $1 AND run_id = $2 AND path = x.path
     LIMIT 1
@@ -125,10 +128,10 @@ CROSS JOIN LATERAL (
 
 -- name: get_run_items
 -- A page of the items of a map, or iterations of a repeat, to be shown; results up to a size.
-SELECT s.path, s.index, s.state, s.attempt, s.error, s.created_at, s.finished_at,
+SELECT s.path, s.index, s.state, s.attempt, s.error, s.created_at, s.finished_at, s.undone,
        CASE WHEN octet_length(o.data) <= $6 THEN o.data END AS output
 FROM (
-    SELECT path, index, state, attempt, error, created_at, finished_at, output_path, output_attempt
+    SELECT path, index, state, attempt, error, created_at, finished_at, undone, output_path, output_attempt
     FROM scopes
     WHERE bucket = $1 AND run_id = $2 AND loop = $3 AND index >= $4 AND ($7 = '' OR state = $7)
     ORDER BY index

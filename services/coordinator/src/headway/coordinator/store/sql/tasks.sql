@@ -202,7 +202,8 @@ SET taken_by = EXCLUDED.taken_by, taken_attempt = EXCLUDED.taken_attempt;
 -- name: get_run_tasks
 -- A run's tasks in order of creation, to be shown; outputs up to a size.
 SELECT t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.queue, t.handler, t.failure_class, t.error,
-       t.disposition, t.cause, t.created_at, t.started_at, t.finished_at, t.due_at, t.owner, t.lease_expires_at,
+       t.disposition, t.cause, t.created_at, t.ready_at, t.started_at, t.leased_at, t.finished_at, t.due_at, t.owner,
+       t.lease_expires_at,
        CASE WHEN octet_length(o.data) <= $3 THEN o.data END AS output,
        b.percent, b.message, b.progress_at,
        CASE WHEN t.state = 'waiting' THEN i.data END AS waits_for
@@ -218,14 +219,16 @@ ORDER BY t.created_at, t.path;
 -- name: get_named_tasks
 -- The same of tasks that are named: where a run has maps or repeats, only those that are asked for.
 SELECT t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.queue, t.handler, t.failure_class, t.error,
-       t.disposition, t.cause, t.created_at, t.started_at, t.finished_at, t.due_at, t.owner, t.lease_expires_at,
+       t.disposition, t.cause, t.created_at, t.ready_at, t.started_at, t.leased_at, t.finished_at, t.due_at, t.owner,
+       t.lease_expires_at,
        CASE WHEN octet_length(o.data) <= $4 THEN o.data END AS output,
        b.percent, b.message, b.progress_at,
        CASE WHEN t.state = 'waiting' THEN i.data END AS waits_for
 FROM unnest($3::text[]) AS x (path)
 CROSS JOIN LATERAL (
     SELECT path, state, attempt, generation, tries, losses, queue, handler, failure_class, error, disposition, cause,
-           created_at, started_at, finished_at, due_at, owner, lease_expires_at, input_attempt, output_attempt
+           created_at, ready_at, started_at, leased_at, finished_at, due_at, owner, lease_expires_at, input_attempt,
+           output_attempt
     FROM tasks
     WHERE bucket = $1 AND run_id = $2 AND path = x.path
     LIMIT 1
