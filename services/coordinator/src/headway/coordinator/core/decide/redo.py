@@ -8,7 +8,6 @@ and the map or repeat, which goes on; other items keep their results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,8 @@ from headway.coordinator.core.refusals import InvalidArgument, NodeNotFound, Nod
 from headway.coordinator.core.rows import BEATEN, TaskRow, TokenRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from headway.coordinator.core.decide._walk import Walk
     from headway.coordinator.core.events import RunRetried
@@ -91,11 +91,11 @@ def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
     by_scope = _by_scope(draft, graph, chosen)
     part = Part(draft, graph, "")
     gone = undone(part)
-    picked = {*gone, *_pick(part, tuple(by_scope.get("", ())))}
+    plan = _plan(part, tuple(by_scope.get("", ())), gone)
     last = part.task(FINALLY) if graph.has_finally else None
-    if not picked and (last is None or last.state is TaskState.SUCCEEDED):
+    if not plan.nodes and (last is None or last.state is TaskState.SUCCEEDED):
         raise NothingToRetry(run_id=draft.state.run_id)
-    return _plan(part, picked, gone)
+    return plan
 
 
 def chosen_by_scope(draft: Draft, graph: Graph, chosen: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
@@ -142,13 +142,8 @@ def _is_begun(draft: Draft, scope: str) -> bool:
     return True
 
 
-def _pick(part: Part, named: tuple[str, ...]) -> set[str]:
-    unfinished = _was_stopped if named else _is_unfinished
-    undo = part.graph.undoes
-    return {*named, *(name for name, row in part.tasks().items() if unfinished(row) and name not in undo)}
-
-
-def _plan(part: Part, picked: set[str], gone: frozenset[str] = frozenset()) -> RedoPlan:
+def _plan(part: Part, named: tuple[str, ...], gone: frozenset[str]) -> RedoPlan:
+    picked = _pick(part, named, gone)
     redo = _spread(part, picked)
     order = list(part.tasks())
     starts = tuple(
@@ -163,6 +158,43 @@ def _plan(part: Part, picked: set[str], gone: frozenset[str] = frozenset()) -> R
         nodes=frozenset(redo),
         undone=gone,
     )
+
+
+def _pick(part: Part, named: tuple[str, ...], gone: frozenset[str]) -> set[str]:
+    """What is chosen, was undone, or did not come to an end of its own.
+
+    What a join has beaten takes part again when that join is to fire anew, and is left alone as long as it stays fired.
+    """
+    graph, unfinished = part.graph, _was_stopped if named else _is_unfinished
+    rows = {name: row for name, row in part.tasks().items() if name not in graph.undoes}
+    losers = {name for name, row in rows.items() if name in graph.raced and _may_stay_beaten(row, unfinished)}
+    picked = {*named, *gone, *(name for name, row in rows.items() if name not in losers and unfinished(row))}
+    while losers:
+        redo = _spread(part, picked)
+        fresh = {name for name in losers if not _is_beaten(part, name, redo)}
+        if not fresh:
+            break
+        picked |= fresh
+        losers -= fresh
+    return picked
+
+
+def _may_stay_beaten(row: TaskRow, unfinished: Callable[[TaskRow], bool]) -> bool:
+    """True for what would be done again, did no join stay fired without it: its tokens are out, and it counts not."""
+    if row.state is TaskState.CANCELLED:
+        return row.cause in (BEATEN, "unknown")
+    return unfinished(row) and row.disposition != "unhandled"
+
+
+def _is_beaten(part: Part, name: str, redo: AbstractSet[str]) -> bool:
+    """True when a join that stops the others stays fired without the node."""
+    return any(_stays_fired(part, join, redo) for join in part.graph.raced.get(name, ()))
+
+
+def _stays_fired(part: Part, join: str, redo: AbstractSet[str]) -> bool:
+    row = part.task(join)
+    is_fired = row is not None and row.state is TaskState.SUCCEEDED
+    return is_fired and (join not in redo or _suffices(part, join, redo))
 
 
 def redo(walk: Walk, event: RunRetried) -> None:
@@ -182,7 +214,7 @@ def starts_at_once(draft: Draft, graph: Graph, path: str) -> bool:
     for scope, names in _by_scope(draft, graph, [path]).items():
         part = Part(draft, graph.body(scope), scope)
         gone = undone(part)
-        plan = _plan(part, {*gone, *_pick(part, tuple(names))}, gone)
+        plan = _plan(part, tuple(names), gone)
         begins_anew = any(part.graph.plan.nodes[name].type is NodeType.REPEAT for name in gone & names.keys())
         if begins_anew or not names.keys() <= {*plan.starts}:
             return False
@@ -267,8 +299,10 @@ def redo_scope(walk: Walk, scope: str, chosen: tuple[str, ...]) -> None:
     if walk.scope(scope).state is not RunState.RUNNING:
         walk.emit(do.ReopenScope(path=scope))
     gone = undone(part)
-    picked = {*gone, *_pick(part, chosen)} or {name for name in part.graph.starts if part.task(name) is not None}
-    _redo(walk, part, _plan(part, picked, gone), keep_input=True)
+    plan = _plan(part, chosen, gone)
+    if not plan.nodes:
+        plan = _plan(part, tuple(name for name in part.graph.starts if part.task(name) is not None), gone)
+    _redo(walk, part, plan, keep_input=True)
     walk.touch(scope)
 
 
@@ -277,10 +311,13 @@ def _redo(walk: Walk, part: Part, plan: RedoPlan, *, keep_input: bool) -> None:
     again = (*plan.starts, *plan.reset)
     weighed = [name for name in again if inside(scope, name) not in instead]
     doubtful = {edge.index: edge for name in weighed for edge in _doubtful(part, name, plan.nodes)}
+    losers = _losers_that_count_again(part, plan)
     for name in again:
         row = walk.row(inside(scope, name))
         repeats = row.state is TaskState.SUCCEEDED or name in plan.undone
         walk.emit(do.RedoTask(path=row.path, generation=row.generation + repeats))
+    for name in losers:
+        walk.emit(do.CountFailure(path=inside(scope, name)))
     named = {name: _named(part, name) for name in graph.gathers}
     for name in sorted(graph.gathers):
         tokens = part.token(name)
@@ -315,6 +352,19 @@ def _doubtful(part: Part, name: str, redone: frozenset[str]) -> list[Edge]:
         edge
         for slot, edge in enumerate(part.graph.incoming[name])
         if edge.when is not None and live >> slot & 1 and edge.source not in redone
+    ]
+
+
+def _losers_that_count_again(part: Part, plan: RedoPlan) -> list[str]:
+    """Failures that are kept, and did not count only because a join had fired that is to fire anew."""
+    return [
+        name
+        for name in part.graph.raced
+        if name not in plan.nodes
+        and name not in part.graph.tolerant
+        and (row := part.task(name)) is not None
+        and row.disposition == "tolerated"
+        and not _is_beaten(part, name, plan.nodes)
     ]
 
 
@@ -375,7 +425,7 @@ def _spread(part: Part, redo: set[str]) -> set[str]:
     return redo
 
 
-def _suffices(part: Part, name: str, redo: set[str]) -> bool:
+def _suffices(part: Part, name: str, redo: AbstractSet[str]) -> bool:
     """True for a join that the live tokens from outside the redo set keep fired."""
     graph = part.graph
     row = part.token(name) if graph.is_count_join(name) and name in graph.gathers else None
