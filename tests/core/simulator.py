@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -27,7 +27,7 @@ from headway.coordinator.core.admission import (
     timer_applies,
 )
 from headway.coordinator.core.decide import Decision, Need, decide, wants
-from headway.coordinator.core.decide.redo import RedoPlan, plan_redo
+from headway.coordinator.core.decide.redo_plan import RedoPlan, plan_redo
 from headway.coordinator.core.document import EMPTY, Document
 from headway.coordinator.core.events import (
     ChildFinished,
@@ -64,8 +64,9 @@ from headway.coordinator.core.rows import (
     SignalRow,
     TaskRow,
     TokenRow,
+    WaitRow,
 )
-from headway.coordinator.core.state import EFFECTS, PAGE, Draft, Key, Missing, State, TimerKey, is_on
+from headway.coordinator.core.state import EFFECTS, FIRST_WAITS, PAGE, Draft, Key, Missing, State, TimerKey, is_on
 from headway.coordinator.zones import instant_of
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
@@ -100,6 +101,7 @@ class Tables:
     timers: dict[TimerKey, datetime] = field(default_factory=dict[TimerKey, datetime])
     loops: dict[str, LoopRow] = field(default_factory=dict[str, LoopRow])
     effects: dict[int, EffectRow] = field(default_factory=dict[int, EffectRow])
+    waits: dict[str, WaitRow] = field(default_factory=dict[str, WaitRow])
     scopes: dict[str, ScopeRow] = field(default_factory=dict[str, ScopeRow])
     children: dict[str, ChildRow] = field(default_factory=dict[str, ChildRow])
 
@@ -527,6 +529,7 @@ class World:
         state.timers.update(self.db.timers)
         state.loops.update(copied(self.db.loops))
         state.effects.update(self.db.effects)
+        state.waits.update(self.db.waits)
         state.scopes.update(copied(self.db.scopes))
         state.children.update(copied(self.db.children))
         state.results.update({path: self._results(path) for path in self.db.loops})
@@ -596,6 +599,11 @@ class World:
                     self.looked_up += 1
                     state.effects.setdefault(place, self.db.effects[place])
                 state.loaded.add(key)
+            case ("waits", name, int(after)):
+                rows = [row for row in self.db.waits.values() if row.name == name and row.place > after]
+                rows = sorted(rows, key=lambda row: row.place)[: None if after else FIRST_WAITS]
+                self.looked_up += len(rows)
+                state.stored_waits.setdefault(key, rows)
             case (("running" | "stopped" | "unfinished") as page, path, int(first)):
                 rows = [row for row in self.db.scopes.values() if row.loop == path and row.index >= first]
                 wanted = sorted((row for row in rows if is_on(page, row)), key=lambda row: row.index)[:PAGE]
@@ -649,6 +657,7 @@ class World:
             else:
                 assert place not in db.effects, "two effects in one place"
                 db.effects[place] = effect
+        self._save_waits(changes.waits)
         db.scopes.update(copied(changes.scopes))
         db.children.update(copied(changes.children))
         self.handovers.extend(changes.handovers)
@@ -668,6 +677,14 @@ class World:
         self.dispatches.extend(changes.dispatches)
         for scope, paths in changes.dropped.items():
             self._drop(scope, {scope, *paths})
+
+    def _save_waits(self, waits: Mapping[str, WaitRow | None]) -> None:
+        for path, wait in waits.items():
+            if wait is None:
+                self.db.waits.pop(path, None)
+            else:
+                assert path not in self.db.waits, "it waits for two signals"
+                self.db.waits[path] = wait
 
     def _drop(self, scope: str, gone: set[str]) -> None:
         db = self.db
@@ -710,7 +727,8 @@ def _copied(state: State) -> tuple[object, ...]:
     return copied(
         (
             state.run, state.tasks, state.tokens, dict(state.payloads), state.signals, dict(state.attempts),
-            state.timers, state.loops, state.scopes, state.results, state.loaded, state.effects,
+            state.timers, state.loops, state.scopes, state.results, state.loaded, state.effects, state.waits,
+            state.stored_waits,
         )
     )  # fmt: skip
 
@@ -718,5 +736,5 @@ def _copied(state: State) -> tuple[object, ...]:
 def _same(before: tuple[object, ...], state: State) -> bool:
     return before == (
         state.run, state.tasks, state.tokens, state.payloads, state.signals, state.attempts, state.timers,
-        state.loops, state.scopes, state.results, state.loaded, state.effects,
+        state.loops, state.scopes, state.results, state.loaded, state.effects, state.waits, state.stored_waits,
     )  # fmt: skip

@@ -446,8 +446,11 @@ class Walk:
             self.emit(do.CancelTimer(path=path, kind="go_on", attempt=attempt))
             if node.timeouts.total_ms is not None:
                 self.emit(do.CancelTimer(path=path, kind="total_timeout", attempt=0))
-        elif node.type is NodeType.WAIT_FOR_EVENT and node.timeouts.total_ms is not None:
-            self.emit(do.CancelTimer(path=path, kind="event_timeout", attempt=attempt))
+        elif node.type is NodeType.WAIT_FOR_EVENT:
+            if node.timeouts.total_ms is not None:
+                self.emit(do.CancelTimer(path=path, kind="event_timeout", attempt=attempt))
+            if self.graph.is_scattered_wait(path):
+                self.emit(do.ExpectNothing(path=path))
 
     def set_alarm(self, path: str, kind: str, due_at: datetime) -> None:
         """A task goes on by itself at its row's due time; of a paused run, the timer is set when it is resumed."""
