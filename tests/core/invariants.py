@@ -40,6 +40,7 @@ def check(world: World) -> None:
     for row in world.db.tasks.values():
         check_task_row(row)
     check_counts(world)
+    check_waits(world)
     assert [entry.seq for entry in world.history] == list(range(1, world.run.seq + 1))
     check_tokens(world)
     check_nothing_runs_without_its_tokens(world)
@@ -80,6 +81,20 @@ def check_counts(world: World) -> None:
             assert (path, "go_on", world.task(path).attempt) in db.timers, f"{path} hangs"
         if node.type is NodeType.MAP and node.keep_last is None:
             assert loop.output_bytes == sum(row.output_bytes for row in rows)
+
+
+def check_waits(world: World) -> None:
+    """Nodes in bodies, or with computed names, that wait for a signal are found by its name, and no others are."""
+    waiting: dict[str, str] = {}
+    for path, row in world.db.tasks.items():
+        node = world.graph.node(path)
+        if row.state is TaskState.WAITING and node.type is NodeType.WAIT_FOR_EVENT:
+            if node.event_name is not None and row.input is not None:
+                waiting[path] = str(world.db.payloads[row.input].value)
+            elif scope_of(path):
+                waiting[path] = node.event
+    assert {path: row.name for path, row in world.db.waits.items()} == waiting
+    assert len({row.place for row in world.db.waits.values()}) == len(waiting)
 
 
 def check_run_row(row: RunRow) -> None:
@@ -169,7 +184,7 @@ def check_something_is_waited_for(world: World) -> None:  # noqa: C901 - one loo
         check_nothing_starts(world, open_rows)
         return
     assert not world.run.steering.held
-    goes_on = world.run.is_compensating and ("", "go_on", 0) in world.db.timers
+    goes_on = ("", "go_on", 0) in world.db.timers
     assert goes_on or any(row.state is not TaskState.PENDING for row in open_rows), "the run hangs"
     for row in open_rows:
         if row.state is TaskState.READY:
@@ -196,7 +211,8 @@ def check_something_is_waited_for(world: World) -> None:  # noqa: C901 - one loo
         loops |= {path for path, child in world.db.children.items() if child.is_open and child.stop is not None}
         still = [row for row in open_rows if row.state not in quiet and row.path not in loops]
         assert not (told and still), "something may still start"
-        closes = any(loop.closing for loop in world.db.loops.values())  # page by page, as `told` is
+        paged = [path for path, kind, _ in world.db.timers if kind == "go_on" and path]
+        closes = any(world.db.loops[path].closing for path in paged)  # page by page, as `told` is
         only_children = loops and all(row.path in loops or row.state is TaskState.PENDING for row in open_rows)
         assert closes or only_children or ("", "cancel_grace", 0) in world.db.timers
 
@@ -302,7 +318,7 @@ def check_what_is_undone(world: World) -> None:
         for other in undone:
             mine, others = tasks[undone_by[row.path]], tasks[undone_by[other.path]]
             if others.ready_at and row.finished_at and others.ready_at <= row.finished_at:
-                continue  # that was undone before the run was reopened
+                continue  # that was undone before the run was reopened; the stack knows more
             if row.finished_at and other.finished_at and row.finished_at > other.finished_at:
                 assert mine.finished_at is not None
                 assert others.ready_at is None or mine.finished_at <= others.ready_at, (
@@ -311,14 +327,32 @@ def check_what_is_undone(world: World) -> None:
 
 
 def check_the_order_of_undoing(world: World) -> None:
-    """Each time, the latest effect is taken first."""
-    places: list[int] = []
+    """Effects are a stack: the latest is taken first, and undone unless its node was done anew since."""
+    stack: list[str] = []
+    stale: list[bool] = []
+    is_open = dict[str, bool]()  # by node that undoes
     for action in (action for entry in world.history for action in entry.given):
-        if isinstance(action, do.ReopenRun):
-            places = []
-        elif isinstance(action, do.TakeEffect):
-            assert not places or action.place < places[-1]
-            places.append(action.place)
+        match action:
+            case do.NoteEffect():
+                stack.append(action.path)
+                stale.append(False)
+            case do.RedoTask() if not world.graph.owner(action.path):
+                stale = [was or path == action.path for path, was in zip(stack, stale, strict=True)]
+            case do.TakeEffect():
+                assert action.path == stack.pop(), "not the latest is undone"
+                assert action.undone != stale.pop()
+                assert not (action.undone and any(is_open.values())), "two are undone at once"
+            case do.DispatchTask() | do.AwaitTask():
+                is_open[action.path] = bool(world.graph.owner(action.path))
+            case do.CompleteTask() | do.CancelTask():
+                is_open.pop(action.path, None)
+            case do.FailTask() if action.disposition is not None:
+                is_open.pop(action.path, None)
+            case _:
+                pass
+    assert stack == [effect.path for _, effect in sorted(world.db.effects.items())]
+    ended, ending = _how_it_ended(world)
+    assert ended is RunState.SUCCEEDED or ending == "uncompensated" or not stack
 
 
 def _is_of_now(world: World, path: str) -> bool:
@@ -398,6 +432,7 @@ def check_replay(world: World) -> None:
     assert state.loops == world.db.loops
     assert {place: effect for place, effect in state.effects.items() if effect} == world.db.effects
     assert {path: row for path, row in state.children.items() if row} == world.db.children
+    assert {path: row for path, row in state.waits.items() if row} == world.db.waits
     assert {path: row for path, row in state.scopes.items() if row} == world.db.scopes
     untaken = sorted(row.seq for rows in state.signals.values() for row in rows)
     assert untaken == sorted(seq for seq, row in world.db.signals.items() if row.taken_by is None)

@@ -24,7 +24,7 @@ from headway.coordinator.core.admission import (
     timer_applies,
 )
 from headway.coordinator.core.decide import Decision, Need, decide, wants
-from headway.coordinator.core.decide.redo import RedoPlan, plan_redo
+from headway.coordinator.core.decide.redo_plan import RedoPlan, plan_redo
 from headway.coordinator.core.document import EMPTY, Document
 from headway.coordinator.core.events import (
     ChildFinished,
@@ -523,7 +523,8 @@ def _copied(state: State) -> tuple[object, ...]:
     return copied(
         (
             state.run, state.tasks, state.tokens, dict(state.payloads), state.signals, dict(state.attempts),
-            state.timers, state.loops, state.scopes, state.results, state.loaded, state.effects,
+            state.timers, state.loops, state.scopes, state.results, state.loaded, state.effects, state.waits,
+            state.stored_waits,
         )
     )  # fmt: skip
 
@@ -531,5 +532,5 @@ def _copied(state: State) -> tuple[object, ...]:
 def _same(before: tuple[object, ...], state: State) -> bool:
     return before == (
         state.run, state.tasks, state.tokens, state.payloads, state.signals, state.attempts, state.timers,
-        state.loops, state.scopes, state.results, state.loaded, state.effects,
+        state.loops, state.scopes, state.results, state.loaded, state.effects, state.waits, state.stored_waits,
     )  # fmt: skip

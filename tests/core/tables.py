@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
@@ -24,8 +24,9 @@ from headway.coordinator.core.rows import (
     SignalRow,
     TaskRow,
     TokenRow,
+    WaitRow,
 )
-from headway.coordinator.core.state import EFFECTS, PAGE, Key, State, TimerKey, is_on
+from headway.coordinator.core.state import EFFECTS, FIRST_WAITS, PAGE, Key, State, TimerKey, is_on
 from headway.coordinator.zones import instant_of
 
 T = TypeVar("T")
@@ -45,6 +46,7 @@ class Tables:
     timers: dict[TimerKey, datetime] = field(default_factory=dict[TimerKey, datetime])
     loops: dict[str, LoopRow] = field(default_factory=dict[str, LoopRow])
     effects: dict[int, EffectRow] = field(default_factory=dict[int, EffectRow])
+    waits: dict[str, WaitRow] = field(default_factory=dict[str, WaitRow])
     scopes: dict[str, ScopeRow] = field(default_factory=dict[str, ScopeRow])
     children: dict[str, ChildRow] = field(default_factory=dict[str, ChildRow])
 
@@ -63,6 +65,7 @@ class Tables:
         state.timers.update(self.timers)
         state.loops.update(copied(self.loops))
         state.effects.update(self.effects)
+        state.waits.update(self.waits)
         state.scopes.update(copied(self.scopes))
         state.children.update(copied(self.children))
         state.results.update({path: self.results_of(path) for path in self.loops})
@@ -130,6 +133,11 @@ class Tables:
                     looked_up += 1
                     state.effects.setdefault(place, self.effects[place])
                 state.loaded.add(key)
+            case ("waits", name, int(after)):
+                waiting = [row for row in self.waits.values() if row.name == name and row.place > after]
+                waiting = sorted(waiting, key=lambda row: row.place)[: None if after else FIRST_WAITS]
+                looked_up += len(waiting)
+                state.stored_waits.setdefault(key, waiting)
             case (("running" | "stopped" | "unfinished") as page, path, int(first)):
                 rows = [row for row in self.scopes.values() if row.loop == path and row.index >= first]
                 wanted = sorted((row for row in rows if is_on(page, row)), key=lambda row: row.index)[:PAGE]
@@ -187,6 +195,7 @@ class Tables:
             else:
                 assert place not in db.effects, "two effects in one place"
                 db.effects[place] = effect
+        self._save_waits(changes.waits)
         db.scopes.update(copied(changes.scopes))
         db.children.update(copied(changes.children))
         assert not changes.payloads.keys() & db.payloads.keys(), "a payload is written a second time"
@@ -204,6 +213,14 @@ class Tables:
                 db.timers[key] = due_at
         for scope, paths in changes.dropped.items():
             self._drop(scope, {scope, *paths})
+
+    def _save_waits(self, waits: Mapping[str, WaitRow | None]) -> None:
+        for path, wait in waits.items():
+            if wait is None:
+                self.waits.pop(path, None)
+            else:
+                assert path not in self.waits, "it waits for two signals"
+                self.waits[path] = wait
 
     def _drop(self, scope: str, gone: set[str]) -> None:
         db = self

@@ -161,10 +161,10 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915 
         case do.HandOver():
             return f"hand over: {action.kind}"
         case _:
-            return _action_of_undoing(action) or _action_of_loops(action)
+            return _action_of_few(action) or _action_of_loops(action)
 
 
-def _action_of_undoing(action: do.Action) -> str:
+def _action_of_few(action: do.Action) -> str:
     match action:
         case do.NoteEffect():
             return f"{action.path} can be undone"
@@ -172,6 +172,10 @@ def _action_of_undoing(action: do.Action) -> str:
             return f"what {action.path} did {'is being undone' if action.undone else 'was done anew'}"
         case do.LeaveStanding():
             return f"what {action.path} did stands"
+        case do.ExpectSignal():
+            return f"{action.path} waits for a signal {action.name}"
+        case do.ExpectNothing():
+            return f"{action.path} waits for no signal"
         case _:
             return ""
 

@@ -169,6 +169,45 @@ def test_a_retry_does_again_just_what_was_undone_in_each_item_and_it_can_be_undo
     assert world.input("seats[0].unbook") == {"who": "guest 0", "place": 0, "seat": "again"}
 
 
+ROWS = """
+    workflow: rows
+    nodes:
+      rows:
+        type: map
+        over: [1, 2]
+        body:
+          nodes:
+            aside: {type: call, handler: h}
+            seats:
+              type: map
+              over: [1, 2]
+              body: {nodes: {book: {type: call, handler: h, compensate: unbook}, unbook: {type: call, handler: h}}}
+      pay: {type: call, handler: h}
+    edges: [[rows, pay]]
+"""
+
+
+def test_a_map_that_goes_on_takes_up_the_items_in_which_something_was_undone_however_deep() -> None:
+    world = begin(ROWS)
+    seats = [f"rows[{row}].seats[{seat}].book" for row in (0, 1) for seat in (0, 1)]
+    for path in (*seats, "rows[0].aside", "rows[1].aside"):
+        world.run_task(path)
+    world.fail_task("pay")
+    assert undone(world) == [path.replace("book", "unbook") for path in reversed(seats)]
+
+    opened = world.retry("pay")
+
+    assert (opened.chosen, opened.reset) == (("rows",), ("pay",))
+    assert world.ready() == seats
+    for path in seats:
+        world.run_task(path)
+    assert [world.task(f"rows[{row}].aside").attempt for row in (0, 1)] == [1, 1]
+    world.run_task("pay")
+    assert world.state is RunState.SUCCEEDED
+    check_what_is_undone(world)
+    check_replay(world)
+
+
 def test_a_retry_that_succeeds_leaves_everything_done() -> None:
     world = seated(0)
     world.fail_task("pay")
@@ -275,6 +314,27 @@ def test_undoing_that_fails_at_once_goes_on_a_few_at_a_time() -> None:
     world.run_task("no_hall")
     assert world.run.error is not None
     assert "and 10 more" in str(world.run.error["message"])
+
+
+def test_what_a_retry_did_anew_is_passed_over_a_few_at_a_time_and_the_run_ends() -> None:
+    count = 3 * EFFECTS
+    world = begin(SEATS.replace("note: {type: call, handler: h}", "note: {type: wait, duration: 1h}"), [*range(count)])
+    world.run_task("hall")
+    for index in range(count):
+        world.run_task(f"seats[{index}].book")
+    world.cancel(compensate=False)
+    world.retry(*(f"seats[{index}].book" for index in range(count)))
+    assert len(world.db.effects) == count + 1
+
+    world.fail_task("seats[0].book", final=True)
+
+    assert not world.run.is_compensating
+    while not world.ready():
+        assert world.fire(world.next_timer())
+    world.run_task("no_hall")
+    assert world.state is RunState.FAILED
+    check_what_is_undone(world)
+    check_replay(world)
 
 
 def test_what_undoes_in_an_item_is_told_with_what_it_undoes() -> None:

@@ -63,6 +63,43 @@ def test_a_branch_that_ends_before_the_others_costs_the_same_however_many_there_
     assert len(output) == width
 
 
+ASK = """
+    nodes:
+      each:
+        type: map
+        over: "${input}"
+        max_concurrency: 400
+        body: {nodes: {ask: {type: wait_for_event, event: EVENT}}}
+"""
+
+
+@pytest.mark.parametrize("event", ["'${\"go\" + string(item)}'", "go7"])
+@pytest.mark.parametrize("count", [20, 400])
+def test_a_signal_finds_who_waits_for_it_without_a_look_at_the_others(count: int, event: str) -> None:
+    world = World(workflow(ASK.replace("EVENT", event)), thorough=False).start(list(range(count)))
+    while world.db.timers:
+        assert world.fire(world.next_timer())
+    assert len(world.waiting()) == count + 1
+
+    world.signal("go7", "yes")
+
+    assert world.output("each[7].ask" if "item" in event else "each[0].ask") == "yes"
+    assert world.looked_up <= 16
+    assert len(world.db.waits) == count - 1
+
+
+def test_one_that_fits_only_the_last_finds_it() -> None:
+    filtered = ASK.replace("event: EVENT", "event: go, filter: payload == item")
+    world = begin(filtered, [*range(9)])
+
+    world.signal("go", 8)
+    world.signal("go", 0)
+    world.signal("go", 5)
+
+    left = {"each", *(f"each[{index}].ask" for index in (1, 2, 3, 4, 6, 7))}
+    assert {*world.waiting()} == left
+
+
 def test_a_wide_fan_out_neither_finishes_early_nor_forgets_a_branch_when_it_fails_at_the_end() -> None:
     world = World(fan(200), thorough=False).start()
     world.run_task("first")

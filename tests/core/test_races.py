@@ -1,8 +1,11 @@
 """Joins that stop the others when they fire, and maps and repeats whose time is over."""
 
+import pytest
+
 from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.compiler import compile_workflow
 from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.refusals import NothingToRetry
 from tests.core.flows import workflow
 from tests.core.invariants import begin, check_replay
 from tests.core.simulator import World
@@ -86,7 +89,7 @@ def test_a_loser_that_succeeds_all_the_same_has_succeeded_and_nothing_follows() 
     world.succeed("slow", "late")
 
     assert world.task("slow").state is TaskState.SUCCEEDED
-    assert "after_slow" not in world.db.tasks
+    assert (world.task("after_slow").state, world.task("after_slow").cause) == (TaskState.CANCELLED, "beaten")
 
 
 def test_a_loser_that_falls_silent_is_closed_after_the_grace_and_undone_when_the_run_fails() -> None:
@@ -159,6 +162,161 @@ def test_a_retry_from_the_join_does_not_take_up_the_losers() -> None:
     assert opened.chosen == ("use",)
     world.run_task("use")
     assert world.state is RunState.SUCCEEDED
+
+
+RESCUED_OR_NOT = RESCUED.replace("edges:", "  instead: {type: call, handler: a}\n    edges:").replace(
+    "- [fast, first]", "- [fast, first]\n      - {from: fast, on: failure, to: instead}"
+)
+
+
+DUEL = """
+    workflow: duel
+    nodes:
+      fast: {type: call, handler: a}
+      slow: {type: call, handler: a, compensate: undo_slow}
+      after_slow: {type: call, handler: a}
+      first: {type: join, need: any, rest: cancel}
+      use: {type: call, handler: a}
+      undo_slow: {type: call, handler: a}
+    edges:
+      - [fast, first, use]
+      - [slow, after_slow, first]
+"""
+
+
+def _raced_and_failed(text: str = DUEL, of_slow: str = "ready") -> World:
+    """The winner is through, and what follows the join has failed."""
+    world = begin(text)
+    if of_slow != "ready":
+        world.lease("slow")
+    world.run_task("fast")
+    if of_slow == "succeeds":
+        world.succeed("slow", "late")
+    elif of_slow == "fails":
+        world.fail("slow", final=True)
+    world.fail_task("use", final=True)
+    if "undo_slow" in world.db.tasks:
+        world.run_task("undo_slow")
+    assert world.state is RunState.FAILED
+    return world
+
+
+def test_a_retry_from_the_winner_runs_the_race_again_and_a_loser_may_win_it() -> None:
+    world = _raced_and_failed()
+
+    foreseen = world.dry_run("fast")
+    opened = world.retry("fast")
+
+    assert foreseen.starts == opened.chosen == ("fast", "slow")
+    world.fail_task("fast", final=True)
+    assert world.state is RunState.RUNNING
+    world.run_task("slow")
+    world.run_task("after_slow")
+    assert world.task("fast").disposition == "tolerated"
+    world.run_task("use")
+    assert world.state is RunState.SUCCEEDED
+    check_replay(world)
+
+
+def test_the_winner_that_wins_again_beats_the_others_again() -> None:
+    world = _raced_and_failed()
+
+    world.retry("fast")
+    world.run_task("fast")
+
+    assert (world.task("slow").state, world.task("slow").cause) == (TaskState.CANCELLED, "beaten")
+    world.run_task("use")
+    assert world.state is RunState.SUCCEEDED
+
+
+def test_what_a_loser_came_to_late_is_taken_up_where_it_stopped() -> None:
+    world = _raced_and_failed(of_slow="succeeds")
+
+    opened = world.retry("fast")
+
+    assert opened.chosen == ("fast", "slow")  # what slow did was undone, so it is done anew
+    assert opened.reset == ("after_slow", "first", "use")
+    world.fail_task("fast", final=True)
+    world.run_task("slow")
+    world.run_task("after_slow")
+    world.run_task("use")
+    assert world.state is RunState.SUCCEEDED
+
+
+def test_a_node_that_was_not_begun_behind_a_loser_begins_when_the_race_is_run_again() -> None:
+    plain = DUEL.replace(", compensate: undo_slow", "").replace("      undo_slow: {type: call, handler: a}\n", "")
+    world = _raced_and_failed(plain, of_slow="succeeds")
+
+    opened = world.retry("fast")
+
+    assert opened.chosen == ("fast", "after_slow")
+    world.fail_task("fast", final=True)
+    world.run_task("after_slow")
+    assert world.task("slow").attempt == 1
+    world.run_task("use")
+    assert world.state is RunState.SUCCEEDED
+    check_replay(world)
+
+
+def test_a_join_that_another_branch_keeps_fired_needs_no_race() -> None:
+    world = begin(RACE)
+    world.run_task("shared")
+    world.run_task("aside")
+    world.fail_task("use", final=True)
+
+    opened = world.retry("shared")
+
+    assert opened.chosen == ("fast", "slow", "shared")
+    world.run_task("fast")
+    world.run_task("use")
+    world.run_task("shared")
+    world.fail_task("aside", final=True)
+    again = world.retry("shared")
+    assert again.chosen == ("shared",)
+    assert again.reset == ("aside",)
+
+
+def test_a_retry_of_what_failed_leaves_a_loser_that_failed_alone_while_its_join_stays_fired() -> None:
+    world = _raced_and_failed(of_slow="fails")
+    assert world.task("slow").disposition == "tolerated"
+
+    opened = world.retry()
+
+    assert opened.chosen == ("use",)
+    assert "slow" in opened.kept
+
+
+def test_a_run_in_which_nothing_but_losers_failed_has_nothing_to_retry() -> None:
+    world = begin(DUEL)
+    world.lease("slow")
+    world.run_task("fast")
+    world.fail("slow", final=True)
+    world.lease("use")
+    world.cancel()
+    world.succeed("use")
+    assert world.state is RunState.CANCELLED
+
+    with pytest.raises(NothingToRetry):
+        world.retry()
+
+
+def test_a_failure_that_did_not_count_because_of_the_join_counts_when_the_race_is_run_again_without_a_winner() -> None:
+    world = begin(RESCUED_OR_NOT)
+    world.fail_task("odd", final=True)
+    world.run_task("fast")
+    world.fail_task("last", final=True)
+    assert (world.state, world.task("odd").disposition) == (RunState.FAILED, "tolerated")
+
+    world.retry("fast", "last")
+
+    assert world.task("odd").disposition == "unhandled"
+    world.fail_task("fast", final=True)
+    world.run_task("instead")
+    world.run_task("last")
+    assert world.state is RunState.FAILED
+    assert world.run.error is not None
+    assert world.run.error["paths"] == ["odd"]
+    check_replay(world)
 
 
 def test_rest_without_a_need_is_a_fault() -> None:

@@ -16,7 +16,7 @@ from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan_codec import decode_plan
 from headway.coordinator.core.replay import HistoryBroken, Recorded, replay
-from headway.coordinator.core.rows import EffectRow
+from headway.coordinator.core.rows import EffectRow, WaitRow
 from headway.coordinator.core.state import State
 from headway.coordinator.store.loading import Held, load, lock_steps
 from tests.rpc.world import EVENT, JOIN, SLEEP, SWITCH, TWO, Dispatch, World, succeeded
@@ -314,6 +314,8 @@ async def stored(world: World, run_id: str) -> tuple[Graph, State, dict[tuple[st
         await load(world.database, bucket, {uuid: held}, {uuid: [("all",), *keys, *whole]})
     for row in await world.database.fetch("SELECT place, path, attempt FROM effects WHERE run_id = $1", uuid):
         held.state.effects[row["place"]] = EffectRow(row["place"], row["path"], row["attempt"])
+    for row in await world.database.fetch("SELECT path, name, place FROM waits WHERE run_id = $1", uuid):
+        held.state.waits[row["path"]] = WaitRow(row["path"], row["name"], row["place"])
     outputs = await world.database.fetch("SELECT path, attempt, role, data FROM outputs WHERE run_id = $1", uuid)
     return graph, held.state, {(r["path"], r["attempt"], ROLES[r["role"]]): Document(r["data"]) for r in outputs}
 
@@ -352,6 +354,7 @@ async def check_replay(world: World, run_id: str) -> None:
     assert {path: row for path, row in again.tasks.items() if row} == live.tasks
     assert {path: row for path, row in again.tokens.items() if row} == live.tokens
     assert again.loops == live.loops
+    assert {path: row for path, row in again.waits.items() if row} == live.waits
     assert {place: effect for place, effect in again.effects.items() if effect} == live.effects
     assert {path: row for path, row in again.scopes.items() if row} == live.scopes
     assert again.attempts == live.attempts

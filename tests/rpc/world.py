@@ -77,7 +77,7 @@ EMPTY = """
 DELETE FROM runs; DELETE FROM outputs; DELETE FROM tasks; DELETE FROM attempts; DELETE FROM beats; DELETE FROM tokens;
 DELETE FROM run_events; DELETE FROM outbox; DELETE FROM timers; DELETE FROM signals; DELETE FROM requests;
 DELETE FROM run_labels; DELETE FROM workers; DELETE FROM loops; DELETE FROM scopes; DELETE FROM children;
-DELETE FROM effects;
+DELETE FROM effects; DELETE FROM waits;
 DELETE FROM stale_reports; DELETE FROM start_keys; DELETE FROM definitions;
 DELETE FROM buckets WHERE bucket > 1; UPDATE settings SET value = '2';
 """
@@ -351,6 +351,7 @@ class World:
                 "loops",
                 "scopes",
                 "effects",
+                "waits",
             )
         }
 

@@ -21,6 +21,7 @@ INSERT INTO scopes (bucket, run_id, path, loop, index, state, attempt, failing, 
                     unhandled_tasks, output_bytes, created_at)
 VALUES (0, $1, 'm[0]', 'm', 0, 'running', 1, false, false, 1, 0, 0, 0, now());
 INSERT INTO effects VALUES (0, $1, 1, 'a', 1);
+INSERT INTO waits VALUES (0, $1, 'a', 'x', 1);
 INSERT INTO run_events (bucket, run_id, seq, format, type, at, path, attempt, event, actions)
 VALUES (0, $1, 1, 1, 'RunStarted', now(), '', 0, '', '');
 INSERT INTO outbox (bucket, outbox_id, kind, run_id, namespace, path, attempt, queue, handler, trace, created_at)
@@ -54,4 +55,5 @@ async def test_every_row_of_a_run_that_is_not_there_is_counted(database: asyncpg
         "tasks": 1,
         "timers": 1,
         "tokens": 1,
+        "waits": 1,
     }

@@ -30,19 +30,30 @@ BY_KEY = {
     "loops": RUN_KEY,
     "scopes": RUN_KEY,
     "effects": RUN_KEY,
+    "waits": RUN_KEY,
     "timers": RUN_KEY,
     "run_events": RUN_KEY,
     "run_labels": RUN_KEY,
     "start_keys": ("bucket", "namespace", "key"),
 }
 # And in those that every step goes through, in a large run too, the rest of the key too.
-HOT = {"grant_leases", "look_at_leases", "renew_leases", "look_at_renewals", "get_scopes", "delete_scope"}
+HOT = {
+    "grant_leases",
+    "look_at_leases",
+    "renew_leases",
+    "look_at_renewals",
+    "get_scopes",
+    "delete_scope",
+    "get_first_waits",
+    "delete_wait",
+}
 BY_WHOLE_KEY = BY_KEY | {
     "tasks": (*RUN_KEY, "path"),
     "outputs": (*RUN_KEY, "path", "attempt", "role"),
     "scopes": (*RUN_KEY, "loop", "index"),
+    "waits": (*RUN_KEY, "path|name"),
 }
-ALSO_BY_KEY = {"signals_waiting"}
+ALSO_BY_KEY = {"signals_waiting", "waits_by_name"}
 # What these read instead is shown by test_lists.py.
 NOT_BY_KEY = {
     "find_by_creation",
@@ -87,6 +98,7 @@ INSERT INTO scopes (bucket, run_id, path, loop, index, state, attempt, failing, 
 SELECT bucket, run_id, path || '[0]', path, 0, 'running', 1, false, false, 1, 0, 0, 0, now() FROM tasks;
 INSERT INTO effects (bucket, run_id, place, path, attempt) SELECT bucket, run_id, length(path), path, 1 FROM tasks
 ON CONFLICT DO NOTHING;
+INSERT INTO waits (bucket, run_id, path, name, place) SELECT bucket, run_id, path, path, 1 FROM tasks;
 INSERT INTO beats (bucket, run_id, path, generation, attempt, beat_at)
 SELECT bucket, run_id, path, 1, 1, now() FROM tasks;
 INSERT INTO run_events (bucket, run_id, seq, at, attempt, format, path, type, event, actions)
@@ -129,7 +141,7 @@ async def faults(database: asyncpg.Connection[asyncpg.Record]) -> list[str]:
                 "TID Cond"
             ):  # of a row that was looked up by its key before
                 continue
-            is_whole = all(re.search(rf"\b{column}\b", compared) for column in keys.get(table, ()))
+            is_whole = all(re.search(rf"\b({column})\b", compared) for column in keys.get(table, ()))
             if table in keys and "Scan" in node["Node Type"] and not (is_key and is_whole):
                 found.append(f"{name}: {node['Node Type']} on {table} by {index}: {compared}")
     return found

@@ -23,6 +23,7 @@ from headway.coordinator.core.rows import (
     Steering,
     TaskRow,
     TokenRow,
+    WaitRow,
 )
 from headway.coordinator.core.state import LATEST, Changes, Key, State
 from headway.coordinator.store.changes import EventRecord, Saving
@@ -169,6 +170,7 @@ def all_changes() -> Changes:
         loops={"map": LOOP},
         scopes={"map[12]": SCOPE},
         effects={place: EffectRow(place, f"map[{place}].step", 2) for place in (5, 7, 9)},
+        waits={f"map[{place}].ask": WaitRow(f"map[{place}].ask", "go", place) for place in (2, 3, 5, 6, 8, 9)},
     )
 
 
@@ -362,6 +364,25 @@ async def test_the_latest_effects_are_found_by_their_place_and_are_gone_when_the
         taken = Changes(run=RUN, effects={7: None, 3: None})
         await save(database, 0, [Saving(Held(RUN_ID, State(graph=GRAPH), run), taken, [replace(EVENT, seq=6)])], NOW)
     assert [*(await loaded(database, ("effects", "", LATEST))).effects] == [9, 5]
+
+
+async def test_who_waits_for_a_signal_is_found_by_its_name_the_first_at_first(
+    database: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await stored(database, all_changes())
+
+    keys: tuple[Key, ...] = (("waits", "go", 0), ("waits", "go", 6), ("waits", "no", 0))
+    first, rest, none = [(await loaded(database, key)).stored_waits[key] for key in keys]
+    assert [row.place for row in first] == [2, 3, 5, 6]
+    assert rest == [WaitRow("map[8].ask", "go", 8), WaitRow("map[9].ask", "go", 9)]
+    assert none == []
+
+    async with database.transaction():
+        run, _ = (await lock_steps(database, 0, {RUN_ID: []}, wait=True)).runs[RUN_ID]
+        over = Changes(run=RUN, waits={"map[2].ask": None, "gone": None})
+        await save(database, 0, [Saving(Held(RUN_ID, State(graph=GRAPH), run), over, [replace(EVENT, seq=6)])], NOW)
+    later = (await loaded(database, keys[0])).stored_waits[keys[0]]
+    assert [row.place for row in later] == [3, 5, 6, 8]
 
 
 async def test_what_a_repeat_drops_is_gone_with_all_that_hangs_on_it(

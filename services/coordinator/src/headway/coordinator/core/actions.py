@@ -387,6 +387,19 @@ class TakeEffect(Order, frozen=True, gc=False, tag=52):
     undone: bool
 
 
+class ExpectSignal(Order, frozen=True, gc=False, tag=54):
+    """A waiting node is found by the name of the signal that it waits for; others are found by their path."""
+
+    path: str
+    name: str
+
+
+class ExpectNothing(Order, frozen=True, gc=False, tag=55):
+    """It does not wait any more."""
+
+    path: str
+
+
 class LeaveStanding(Order, frozen=True, gc=False, tag=53):
     """What a node did could not be undone."""
 
@@ -488,6 +501,8 @@ Action: TypeAlias = (
     | NoteEffect
     | TakeEffect
     | LeaveStanding
+    | ExpectSignal
+    | ExpectNothing
     | AdoptRun
     | OpenChild
     | StopChild

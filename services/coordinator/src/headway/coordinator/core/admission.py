@@ -188,7 +188,7 @@ _MAY_BE_SILENT = (TaskState.READY, TaskState.RUNNING)
 _RUN_TIMERS: Mapping[str, Callable[[RunRow], bool]] = {
     "run_deadline": lambda run: not (run.expired or run.is_compensating or run.conclusion is not None),
     "cancel_grace": lambda run: run.is_stopping,
-    "go_on": lambda run: run.ending is not None,
+    "go_on": lambda run: not run.is_final,
 }
 _TASK_TIMERS: Mapping[str, Callable[[TaskRow, int], bool]] = {
     "wait": _in_state(TaskState.WAITING),

@@ -19,7 +19,7 @@ class Spot(NamedTuple):
         name: of the node.
         node: the node.
         incoming, outgoing: the edges that lead to it, and away from it.
-        gathers: several edges lead to it: its tokens are kept in a row.
+        gathers: its tokens are kept in a row.
         attempt_timers: those that are set with each attempt: kind and milliseconds.
     """
 
@@ -42,7 +42,7 @@ class Graph:
 
     Attributes:
         slot: by edge index, its place among the incoming edges of its target.
-        gathers: nodes with several incoming edges: their tokens are kept in rows.
+        gathers: nodes with several incoming edges, and joins that stop the others: their tokens are kept in rows.
         undone_by: by node, the node that undoes it, in the order in which they come to run.
         undoes: the other way round. can_undo: there are some, here or in bodies.
         waits: by signal name, the nodes that wait for it.
@@ -82,7 +82,11 @@ class Graph:
         self.undoes: Mapping[str, str] = {undo: owner for owner, undo in undone_by.items()}
         later = {*self.undoes, FINALLY}
         self.starts = tuple(node for node in plan.nodes if not self.incoming[node] and node not in later)
-        self.gathers = frozenset(node for node, into in self.incoming.items() if len(into) > 1)
+        self.gathers = frozenset(
+            node.id
+            for node in plan.nodes.values()
+            if len(into := self.incoming[node.id]) > 1 or (into and node.cancels_rest)
+        )
         waits: dict[str, list[str]] = {}
         for node in plan.nodes.values():
             if node.type is NodeType.WAIT_FOR_EVENT and node.event:
@@ -117,6 +121,10 @@ class Graph:
         ]
         ends = [name for name in going_on if not self.outgoing[name]]
         self.last = ends[0] if len(ends) == 1 else None
+
+    def is_scattered_wait(self, path: str) -> bool:
+        """True when a node that waits for signals is found by its row in `waits`, not by the plan."""
+        return self.has_scattered_waits and ("." in path or self.node(path).event_name is not None)
 
     @property
     def has_finally(self) -> bool:

@@ -4,7 +4,7 @@
 replayed. It never looks at the plan's meaning, never evaluates anything, and knows no clock: `at` is the event's time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
 from datetime import datetime, timedelta
 from typing import Any
@@ -39,6 +39,7 @@ from headway.coordinator.core.rows import (
     ScopeRow,
     SignalRow,
     TaskRow,
+    WaitRow,
 )
 from headway.coordinator.core.state import Draft
 
@@ -433,11 +434,15 @@ class Projector:
 
     def _note_effect(self, action: do.NoteEffect) -> None:
         effects = self.draft.changes.effects
-        place = max(self.draft.run.seq << _PLACES_OF_AN_EVENT, 1 + max(effects, default=0))
+        place = self._place_behind(effects)
         row = self.draft.task(action.path)
         if row is None:
             raise LookupError(action.path)
         effects[place] = EffectRow(place, action.path, row.attempt)
+
+    def _place_behind(self, places: Iterable[int]) -> int:
+        """The next place of this event, in the order of all events."""
+        return max(self.draft.run.seq << _PLACES_OF_AN_EVENT, 1 + max(places, default=0))
 
     def _take_effect(self, action: do.TakeEffect) -> None:
         self.draft.changes.effects[action.place] = None
@@ -451,6 +456,16 @@ class Projector:
         run = self.draft.write_run()
         count, named = run.steering.not_undone + 1, (*run.steering.standing, action.path)[:MOST_STANDING]
         run.steering = replace(run.steering, not_undone=count, standing=named)
+
+    # --- who waits for which signal
+
+    def _expect_signal(self, action: do.ExpectSignal) -> None:
+        waits = self.draft.changes.waits
+        place = self._place_behind(row.place for row in waits.values() if row is not None)
+        waits[action.path] = WaitRow(action.path, action.name, place)
+
+    def _expect_nothing(self, action: do.ExpectNothing) -> None:
+        self.draft.changes.waits[action.path] = None
 
     # --- runs around and inside
 
@@ -624,6 +639,8 @@ _CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
     do.NoteEffect: Projector._note_effect,
     do.TakeEffect: Projector._take_effect,
     do.LeaveStanding: Projector._leave_standing,
+    do.ExpectSignal: Projector._expect_signal,
+    do.ExpectNothing: Projector._expect_nothing,
     do.AdoptRun: Projector._adopt_run,
     do.OpenChild: Projector._open_child,
     do.StopChild: Projector._stop_child,

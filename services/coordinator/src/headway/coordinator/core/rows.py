@@ -277,6 +277,20 @@ class EffectRow(Struct, frozen=True):
     attempt: int
 
 
+class WaitRow(Struct, frozen=True):
+    """A row of `waits`: a node in a body, or with a computed name, that waits for a signal.
+
+    Attributes:
+        path: of the task.
+        name: of the signal.
+        place: as of effects: in the order in which they began to wait.
+    """
+
+    path: str
+    name: str
+    place: int
+
+
 class ChildRow(Struct):
     """A row of `children`: the run that an attempt of a subflow node started, or took up again.
 

@@ -1,6 +1,6 @@
 """What is known of one run while its events are decided: the rows loaded so far, and what decisions change in them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from datetime import datetime
 from typing import TypeAlias
@@ -23,6 +23,7 @@ from headway.coordinator.core.rows import (
     SignalRow,
     TaskRow,
     TokenRow,
+    WaitRow,
     copy_loop,
     copy_token,
 )
@@ -31,6 +32,7 @@ from headway.coordinator.core.rows import (
 # ("taken", path): signals that a node took;
 # ("loop", path) ("scope", path) ("running" | "stopped" | "unfinished", map, n): a page of its items from the n-th on,
 # ("results", map): what its items gave; ("effects", "", place): a page of those before it, latest first;
+# ("waits", name, place): nodes that wait for a signal of that name, behind the place: FIRST_WAITS from 0 on, else all;
 # ("child", path): the latest run that a subflow node started; ("deadline",): the run's own, if it has one;
 # ("beat", path) ("instant", local time, zone) ("child_id", path, attempt): nothing that is stored, but what only the
 # shell knows; and for the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",):
@@ -41,6 +43,7 @@ TimerKey: TypeAlias = tuple[str, str, int]  # (path, kind, attempt)
 PAGE = 100  # items of a map that one page has
 EFFECTS = 4  # that one page has
 LATEST = 1 << 62  # a place behind all effects
+FIRST_WAITS = 4  # nodes that are asked first whether a signal fits; mostly the first takes it
 PAGES: Mapping[str, frozenset[RunState]] = {
     "running": frozenset({RunState.RUNNING}),
     "stopped": frozenset({RunState.CANCELLED}),
@@ -79,6 +82,7 @@ class Changes(Struct):
     loops: dict[str, LoopRow] = field(default_factory=dict)
     scopes: dict[str, ScopeRow] = field(default_factory=dict)
     effects: dict[int, EffectRow | None] = field(default_factory=dict)  # by place; None: delete
+    waits: dict[str, WaitRow | None] = field(default_factory=dict)  # by path; None: delete
     children: dict[str, ChildRow] = field(default_factory=dict)
     handovers: list[tuple[str, str, Document]] = field(default_factory=list)  # (to, kind, body)
     dropped: dict[str, tuple[str, ...]] = field(default_factory=dict)  # scopes whose rows go, with their tasks' paths
@@ -106,6 +110,7 @@ class State(Struct):
         taken: by path, those that a node has taken, oldest first.
         timers: due times, as far as they were loaded or decided here; None: deleted.
         effects: by place; None: gone.
+        waits: by path, those that were decided on here; None: gone. stored_waits: as they were loaded, by key.
         children: by path, the latest.
         child_ids: of runs that subflow nodes are about to start, by path and attempt.
         results: by map, what its items gave when they were loaded, by their index.
@@ -129,6 +134,8 @@ class State(Struct):
     scopes: dict[str, ScopeRow | None] = field(default_factory=dict)
     results: dict[str, dict[int, bytes]] = field(default_factory=dict)
     effects: dict[int, EffectRow | None] = field(default_factory=dict)
+    waits: dict[str, WaitRow | None] = field(default_factory=dict)
+    stored_waits: dict[Key, list[WaitRow]] = field(default_factory=dict)
     children: dict[str, ChildRow | None] = field(default_factory=dict)
     child_ids: dict[tuple[str, int], str] = field(default_factory=dict)
     loaded: set[Key] = field(default_factory=set)
@@ -153,6 +160,8 @@ class State(Struct):
             self._drop(changes.dropped)
         if changes.effects:
             self.effects.update(changes.effects)
+        if changes.waits:
+            self.waits.update(changes.waits)
         if changes.children:
             self.children.update(changes.children)
         for signal in changes.signals.values():
@@ -374,6 +383,21 @@ class Draft:
                 return found
             below = page[-1]
 
+    def waits(self, name: str) -> Iterator[list[WaitRow]]:
+        """Nodes that wait for a signal of that name, by pages, in the order in which they began to."""
+        decided = {**self.state.waits, **self.changes.waits}
+        after, most = 0, FIRST_WAITS
+        while not self.state.complete:
+            stored = self.state.stored_waits.get(("waits", name, after))
+            if stored is None:
+                raise Missing([("waits", name, after)])
+            yield [row for row in stored if row.path not in decided]
+            if after or len(stored) < most:
+                break
+            after = stored[-1].place
+        fresh = (row for row in decided.values() if row is not None and row.name == name)
+        yield sorted(fresh, key=lambda row: row.place)
+
     def require_around(self, paths: Iterable[str], scope: str) -> None:
         """Raise Missing once for some tasks, and for the scopes, maps and repeats that lie around."""
         if self.state.complete:
@@ -441,6 +465,12 @@ class Draft:
         known = {row.seq for row in loaded}
         rows += [row for row in changed.values() if row.name == name and row.seq not in known]
         return [row for row in rows if row.taken_by is None]
+
+    def require_signals(self, names: Iterable[str]) -> None:
+        """Raise Missing once for all names of signals that were not looked for."""
+        missing = [("signals", name) for name in names if name not in self.state.signals]
+        if missing and not self.state.complete:
+            raise Missing(missing)
 
     def taken(self, path: str) -> list[SignalRow]:
         """Signals that a node has taken, in whichever of its attempts, oldest first."""

@@ -57,5 +57,6 @@ class Saving(Struct, eq=False):
         mine.scopes.update(later.scopes)
         mine.children.update(later.children)
         mine.effects.update(later.effects)
+        mine.waits.update(later.waits)
         for scope, paths in later.dropped.items():
             mine.drop(scope, paths)

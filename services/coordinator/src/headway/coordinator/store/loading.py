@@ -29,8 +29,9 @@ from headway.coordinator.core.rows import (
     Steering,
     TaskRow,
     TokenRow,
+    WaitRow,
 )
-from headway.coordinator.core.state import EFFECTS, PAGE, PAGES, WITH_UNDONE, Key, State
+from headway.coordinator.core.state import EFFECTS, FIRST_WAITS, PAGE, PAGES, WITH_UNDONE, Key, State
 from headway.coordinator.ids import child_id
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
@@ -401,6 +402,14 @@ async def _load_effects(connection: Connection, bucket: int, held: Mapping[UUID,
         state.loaded.add(key)
 
 
+async def _load_waits(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
+    for run_id, key in asked:
+        name, after = str(key[1]), int(key[2])
+        most = None if after else FIRST_WAITS
+        records = await connection.fetch(SQL["get_first_waits"], bucket, run_id, name, after, most)
+        held[run_id].state.stored_waits[key] = [WaitRow(record["path"], name, record["place"]) for record in records]
+
+
 async def _load_results(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:
     for run_id, key in asked:
         records = await connection.fetch(SQL["get_results"], bucket, run_id, key[1])
@@ -474,6 +483,7 @@ _LOADERS: Mapping[str, _Loader] = {
     **dict.fromkeys(PAGES, _load_page),
     "results": _load_results,
     "effects": _load_effects,
+    "waits": _load_waits,
     "child": _load_children,
     "child_id": _load_child_ids,
     "deadline": _load_deadlines,

@@ -57,6 +57,7 @@ async def save(connection: Connection, bucket: int, batch: Iterable[Saving], now
     await _save_timers(connection, bucket, savings, rest)
     await _tell_stopping(connection, savings)
     await _delete_effects(connection, bucket, savings)
+    await _delete_waits(connection, bucket, savings)
     await _save_handovers(connection, bucket, savings, now)
     await _delete_dropped(connection, bucket, savings)
     return not rest and not any(_has_sides(saving) for saving in savings)
@@ -82,7 +83,7 @@ def _has_sides(saving: Saving) -> bool:
     """It changes what save_steps does not write."""
     changes = saving.changes
     beside = changes.timers or changes.tokens or changes.signals or changes.labels or changes.loops or changes.scopes
-    return bool(beside or saving.requests or changes.children or changes.effects or saving.handovers)
+    return bool(beside or saving.requests or changes.children or changes.effects or changes.waits or saving.handovers)
 
 
 async def _save_rest(connection: Connection, bucket: int, savings: Sequence[Saving], now: datetime) -> None:
@@ -256,6 +257,8 @@ def _sides(savings: Sequence[Saving]) -> Iterable[tuple[str, Rows]]:
     yield "put_loops", [(s.held.run_id, *_loop(row)) for s in savings for row in s.changes.loops.values()]
     yield "put_scopes", [(s.held.run_id, *_scope(row)) for s in savings for row in s.changes.scopes.values()]
     effects = [(s.held.run_id, place, row) for s in savings for place, row in s.changes.effects.items()]
+    waits = [(s.held.run_id, row) for s in savings for row in s.changes.waits.values() if row is not None]
+    yield "put_waits", [(run_id, row.path, row.name, row.place) for run_id, row in waits]
     yield "put_effects", [(run_id, place, row.path, row.attempt) for run_id, place, row in effects if row is not None]
     yield "put_children", [(s.held.run_id, *_child(row)) for s in savings for row in s.changes.children.values()]
     yield "insert_requests", [(s.held.run_id, request_id, answer) for s in savings for request_id, answer in s.requests]
@@ -307,6 +310,12 @@ async def _delete_effects(connection: Connection, bucket: int, savings: Iterable
     taken = [(s.held.run_id, place) for s in savings for place, row in s.changes.effects.items() if row is None]
     if taken:
         await connection.executemany(SQL["delete_effect"], [(bucket, *key) for key in taken])
+
+
+async def _delete_waits(connection: Connection, bucket: int, savings: Iterable[Saving]) -> None:
+    over = [(s.held.run_id, path) for s in savings for path, row in s.changes.waits.items() if row is None]
+    if over:
+        await connection.executemany(SQL["delete_wait"], [(bucket, *key) for key in over])
 
 
 async def _delete_dropped(connection: Connection, bucket: int, savings: Iterable[Saving]) -> None:

@@ -17,7 +17,9 @@ from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide import redo
 from headway.coordinator.core.decide._ending import unhandled
 from headway.coordinator.core.decide._scope import Scope
+from headway.coordinator.core.decide._signals import ask_ahead
 from headway.coordinator.core.decide._weighing import expression_failure, timed_out
+from headway.coordinator.core.decide.redo_plan import Part, undone
 from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.effort import TooMuchToDecide
 from headway.coordinator.core.events import Failure
@@ -212,6 +214,8 @@ def _look_ahead(walk: Walk, body: Graph, loop: LoopRow, most: int) -> None:
         return
     last = min(loop.total, loop.started + min(walk.room, most - loop.open))
     indexes = range(loop.started, last)
+    asking = [name for name in body.starts if body.plan.nodes[name].event_name is not None]
+    ask_ahead(walk, [inside(scope_at(loop.path, index), name) for name in asking for index in indexes])
     if loop.source is not None:
         sources = [scope_at(loop.source, index) for index in indexes]
         walk.draft.require_scopes(sources)
@@ -242,8 +246,8 @@ def _open(walk: Walk, scope: str) -> None:
     is_there = walk.draft.scope(scope) is not None
     if is_there:
         walk.draft.require_bodies(graph, [scope])
-        part = redo.Part(walk.draft, graph, scope)
-        rows, gone = part.tasks(), redo.undone(part)
+        part = Part(walk.draft, graph, scope)
+        rows, gone = part.tasks(), undone(part)
         walk.emit(do.OpenScope(path=scope))
         for name, row in rows.items():
             if not row.is_open and name not in graph.undoes:

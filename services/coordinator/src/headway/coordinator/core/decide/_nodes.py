@@ -287,8 +287,12 @@ def _wait_for_event(walk: Walk, path: str, node: Node) -> None:
     total_ms = node.timeouts.total_ms
     due_at = None if total_ms is None else walk.at + timedelta(milliseconds=total_ms)
     walk.emit(do.AwaitTask(path=path, due_at=due_at))
-    if not take_what_is_there(walk, path, name) and total_ms is not None:
+    if take_what_is_there(walk, path, name):
+        return
+    if total_ms is not None:
         walk.set_deadline(path, "event_timeout", walk.row(path).attempt, total_ms)
+    if walk.graph.is_scattered_wait(path):
+        walk.emit(do.ExpectSignal(path=path, name=name))
 
 
 def _keep_as_input(walk: Walk, path: str, document: Document) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from heapq import merge
 from typing import TYPE_CHECKING
 
 import orjson
@@ -16,10 +17,12 @@ from headway.coordinator.core.document import Document
 from headway.coordinator.core.effort import TooMuchToDecide
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.paths import order_of, scope_of
-from headway.coordinator.core.plan import NodeType
-from headway.coordinator.core.templates import evaluate_condition
+from headway.coordinator.core.templates import evaluate_condition, render
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
     from headway.coordinator.core.decide._walk import Walk
     from headway.coordinator.core.events import SignalReceived
     from headway.coordinator.core.rows import SignalRow, TaskRow
@@ -27,18 +30,19 @@ if TYPE_CHECKING:
 
 def receive(walk: Walk, event: SignalReceived) -> None:
     """Keep a signal, and give it to the node that has waited longest of those that it fits."""
-    waiting = _waiting_for(walk, event.name)
     expires_at = None if event.ttl_ms is None else walk.at + timedelta(milliseconds=event.ttl_ms)
     walk.emit(do.BufferSignal(name=event.name, payload=event.payload, expires_at=expires_at))
-    for row in waiting:
+    for path in _waiting_for(walk, event.name):
+        if walk.row(path).state is not TaskState.WAITING:
+            continue  # one before it failed, and that stopped it
         signal = walk.draft.untaken(event.name)[-1]
         try:
-            fits = _fits(walk, row.path, signal)
+            fits = _fits(walk, path, signal)
         except TooMuchToDecide as error:
-            walk.fail(row.path, "wait_failed", expression_failure(error), retryable=False)
+            walk.fail(path, "wait_failed", expression_failure(error), retryable=False)
             continue
         if fits:
-            _take(walk, row.path, signal)
+            _take(walk, path, signal)
             return
 
 
@@ -54,6 +58,20 @@ def take_what_is_there(walk: Walk, path: str, name: str) -> bool:
         return True
 
 
+def ask_ahead(walk: Walk, paths: Iterable[str]) -> None:
+    """Ask at once for the signals that nodes with computed names may take when they begin to wait. Raises Missing."""
+    names: list[str] = []
+    for path in paths:
+        template, scope = walk.graph.node(path).event_name, Scope(walk, scope_of(path), target=path)
+        try:
+            name = None if template is None else render(template, scope.lookup, scope.present, walk.effort)
+        except (ExpressionError, TooMuchToDecide):
+            continue  # it fails when it begins
+        if isinstance(name, str):
+            names.append(name)
+    walk.draft.require_signals(names)
+
+
 def name_of(walk: Walk, path: str) -> str:
     """The name of the signal that a waiting node waits for: a computed one is kept as the node's input."""
     node, row = walk.graph.node(path), walk.row(path)
@@ -63,21 +81,26 @@ def name_of(walk: Walk, path: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _waiting_for(walk: Walk, name: str) -> list[TaskRow]:
+def _waiting_for(walk: Walk, name: str) -> Iterator[str]:
+    """Tasks that wait for a signal of that name, in the order in which they began to."""
     paths = walk.graph.waits.get(name, ())
     walk.draft.require_tasks(paths)
-    rows = [row for path in paths if (row := walk.draft.task(path)) is not None]
-    if walk.graph.has_scattered_waits:
-        walk.draft.require("open")
-        known = (row for path, row in walk.draft.known_tasks().items() if path not in paths)
-        others = [row for row in known if _waits(row) and walk.graph.node(row.path).type is NodeType.WAIT_FOR_EVENT]
-        walk.draft.require_payloads(row.input for row in others if row.input is not None)
-        rows += [row for row in others if name_of(walk, row.path) == name]
-    return sorted(filter(_waits, rows), key=lambda row: (row.ready_at or walk.at, order_of(row.path)))
+    named = [row for path in paths if (row := walk.draft.task(path)) is not None and row.state is TaskState.WAITING]
+
+    def since(row: TaskRow) -> tuple[datetime, list[tuple[str, int]]]:
+        return row.ready_at or walk.at, order_of(row.path)
+
+    return (row.path for row in merge(sorted(named, key=since), _scattered(walk, name), key=since))
 
 
-def _waits(row: TaskRow) -> bool:
-    return row.state is TaskState.WAITING
+def _scattered(walk: Walk, name: str) -> Iterator[TaskRow]:
+    """Those of them that are in bodies, or whose name is computed."""
+    if not walk.graph.has_scattered_waits:
+        return
+    for page in walk.draft.waits(name):
+        walk.draft.require_tasks(wait.path for wait in page)
+        for wait in page:
+            yield walk.row(wait.path)
 
 
 def _fits(walk: Walk, path: str, signal: SignalRow) -> bool:

@@ -24,7 +24,7 @@ def undo_rest(walk: Walk) -> bool:
         return False
     begun = 0
     while (effect := walk.draft.latest_effect()) is not None:
-        if begun == EFFECTS or walk.effort.is_half_spent:  # they failed at once, each of them
+        if begun == EFFECTS or walk.effort.is_half_spent:  # they failed at once, or were done anew, each of them
             walk.emit(do.ScheduleTimer(path="", kind="go_on", attempt=0, due_at=walk.at))
             return True
         begun += 1
@@ -45,7 +45,7 @@ def _undo(walk: Walk, effect: EffectRow) -> None:
     undo = spot.beside(spot.node.compensate or "")
     walk.draft.require_around((effect.path, undo), spot.scope)
     row = walk.draft.task(effect.path)
-    if row is None or row.attempt != effect.attempt or not took_effect(row):
+    if row is None or row.attempt != effect.attempt:
         walk.emit(do.TakeEffect(place=effect.place, path=effect.path, undone=False))
         return
     if not walk.run.is_compensating:

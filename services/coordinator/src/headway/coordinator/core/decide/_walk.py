@@ -180,10 +180,7 @@ class Walk:
         self.emit(
             do.SetToken(path=path, slot=slot, token=token.kind, always=always and token is not DEAD, names=token.names)
         )
-        if name in graph.raced and self.is_beaten(path):
-            if _has_all(graph.at(scope, name), self._tokens(path)) and not self._is_decided(path):
-                self._pass_on(path, DEAD)
-        elif graph.is_count_join(name):
+        if graph.is_count_join(name):
             self._count_token(graph.at(scope, name), token)
         elif token.fault is not None:
             self.start(path, by_always=always, fault=token.fault)
@@ -234,7 +231,7 @@ class Walk:
         graph, path = spot.graph, spot.beside(spot.name)
         row, need = self._tokens(path), graph.need(spot.name)
         if within_reach(spot, row) < need:
-            if graph.excuses(spot.name):
+            if graph.excuses(spot.name) and not self.is_beaten(path):
                 self._count_failures(spot.scope, names_of(row))
             if _has_all(spot, row) and not self._is_decided(path):
                 self._pass_on(path, Token("failed", names_of(row)) if row.failed else DEAD)
@@ -320,13 +317,13 @@ class Walk:
         row = self.draft.task(path)
         if row is not None and row.state is not TaskState.PENDING:
             return  # it was started, or stopped, before this token came
-        if spot.name in spot.graph.raced and self.is_beaten(path):
-            self._pass_on(path, DEAD)
-            return
         if row is None:
             _nodes.create(self, path)
         if fault is not None:
             self.fail(path, "decide_failed", fault, retryable=False)
+            return
+        if spot.name in spot.graph.raced and self.is_beaten(path):
+            self.cancel(path, BEATEN)
             return
         halt = self.halt(spot.scope)
         if halt.stopping or (halt.failing and not by_always):
@@ -449,8 +446,11 @@ class Walk:
             self.emit(do.CancelTimer(path=path, kind="go_on", attempt=attempt))
             if node.timeouts.total_ms is not None:
                 self.emit(do.CancelTimer(path=path, kind="total_timeout", attempt=0))
-        elif node.type is NodeType.WAIT_FOR_EVENT and node.timeouts.total_ms is not None:
-            self.emit(do.CancelTimer(path=path, kind="event_timeout", attempt=attempt))
+        elif node.type is NodeType.WAIT_FOR_EVENT:
+            if node.timeouts.total_ms is not None:
+                self.emit(do.CancelTimer(path=path, kind="event_timeout", attempt=attempt))
+            if self.graph.is_scattered_wait(path):
+                self.emit(do.ExpectNothing(path=path))
 
     def set_alarm(self, path: str, kind: str, due_at: datetime) -> None:
         """A task goes on by itself at its row's due time; of a paused run, the timer is set when it is resumed."""

@@ -19,7 +19,7 @@ def wants(graph: Graph, event: RunEvent) -> frozenset[Key]:
     if isinstance(event, RunStarted):
         return frozenset()
     if isinstance(event, SignalReceived):
-        scattered: set[Key] = {("open",)} if graph.has_scattered_waits else set()
+        scattered: set[Key] = {("waits", event.name, 0)} if graph.has_scattered_waits else set()
         named = {("task", path) for path in graph.waits.get(event.name, ())}
         return frozenset({("signals", event.name)} | named | scattered)
     if isinstance(event, ChildFinished):

@@ -1,168 +1,36 @@
-"""Retry of a finished run from chosen nodes.
+"""Retry of a finished run from chosen nodes: what `redo_plan` works out is done.
 
-The redo set is the chosen nodes and all that can be reached from them, not walking through a join whose kept tokens
-suffice. In it, tasks begin again with a new attempt, tokens that leave it are erased, tokens that enter it are kept.
-Everything outside stays as it is. A node in a map or repeat reopens its item or iteration, in which the same is done,
-and the map or repeat, which goes on; other items keep their results.
+In the redo set, tasks begin again with a new attempt, tokens that leave it are erased, tokens that enter it are kept. A
+node in a map or repeat reopens its item or iteration, and the map or repeat, which goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headway.coordinator.core import actions as do
-from headway.coordinator.core.decide._undoing import took_effect
 from headway.coordinator.core.decide._weighing import within_reach
-from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.decide.redo_plan import (
+    Part,
+    RedoPlan,
+    chosen_by_scope,
+    is_beaten,
+    plan_part,
+    plan_redo,
+    undone,
+)
 from headway.coordinator.core.machines import RunState, TaskState
-from headway.coordinator.core.paths import inside, is_within, loop_of, scopes_around
-from headway.coordinator.core.plan import FINALLY, NodeType
-from headway.coordinator.core.refusals import InvalidArgument, NodeNotFound, NodeNotReached, NodeUndoes, NothingToRetry
-from headway.coordinator.core.rows import BEATEN, TaskRow, TokenRow
+from headway.coordinator.core.paths import inside, loop_of
+from headway.coordinator.core.plan import NodeType
+from headway.coordinator.core.rows import TokenRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
     from headway.coordinator.core.decide._walk import Walk
     from headway.coordinator.core.events import RunRetried
     from headway.coordinator.core.plan import Edge, Json
     from headway.coordinator.core.rows import PayloadKey
-    from headway.coordinator.core.state import Draft
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedoPlan:
-    """What a retry does in the run itself, or in an item or iteration: nodes in the plan's order.
-
-    Attributes:
-        starts: chosen, and nothing that is redone leads to them, or they are joins that need nothing more: they start
-            at once.
-        reset: others that were reached before and are redone when tokens reach them again.
-        kept: keep their result.
-        nodes: the redo set, unreached nodes included.
-        undone: of it, what was undone: its effect is wanted anew.
-    """
-
-    starts: tuple[str, ...]
-    reset: tuple[str, ...]
-    kept: tuple[str, ...]
-    nodes: frozenset[str]
-    undone: frozenset[str]
-
-
-class Part:
-    """The rows of the run itself, or of an item or iteration, by node."""
-
-    __slots__ = ("draft", "graph", "scope")
-
-    def __init__(self, draft: Draft, graph: Graph, scope: str) -> None:
-        """Load them. Raises Missing."""
-        self.draft = draft
-        self.graph = graph
-        self.scope = scope
-        if scope or graph.bodies:
-            draft.require_tasks([inside(scope, name) for name in graph.plan.nodes])
-        else:
-            draft.require("all")
-
-    def task(self, name: str) -> TaskRow | None:
-        """A node's task."""
-        return self.draft.task(inside(self.scope, name))
-
-    def token(self, name: str) -> TokenRow | None:
-        """The tokens that a node gathers."""
-        return self.draft.token(inside(self.scope, name))
-
-    def tasks(self) -> dict[str, TaskRow]:
-        """Those that there are, in the plan's order; what runs at the end is none of a retry's business."""
-        names = (name for name in self.graph.plan.nodes if name != FINALLY)
-        return {name: row for name in names if (row := self.task(name)) is not None}
-
-
-def plan_redo(draft: Draft, graph: Graph, chosen: Iterable[str]) -> RedoPlan:
-    """Work out the redo set of a run.
-
-    Raises:
-        NodeNotFound, NodeUndoes, NodeNotReached, NothingToRetry: the choice is no good.
-        Missing: more rows are needed.
-    """
-    by_scope = _by_scope(draft, graph, chosen)
-    part = Part(draft, graph, "")
-    gone = undone(part)
-    picked = {*gone, *_pick(part, tuple(by_scope.get("", ())))}
-    last = part.task(FINALLY) if graph.has_finally else None
-    if not picked and (last is None or last.state is TaskState.SUCCEEDED):
-        raise NothingToRetry(run_id=draft.state.run_id)
-    return _plan(part, picked, gone)
-
-
-def chosen_by_scope(draft: Draft, graph: Graph, chosen: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
-    """The chosen nodes by their scopes. Raises what `plan_redo` does."""
-    return {scope: tuple(names) for scope, names in _by_scope(draft, graph, chosen).items()}
-
-
-def _by_scope(draft: Draft, graph: Graph, chosen: Iterable[str]) -> dict[str, dict[str, None]]:
-    """The chosen nodes by their scopes, and the maps and repeats that lie around them by theirs."""
-    by_scope: dict[str, dict[str, None]] = {}
-    named = tuple(chosen)
-    for path in named:
-        if not graph.has(path):
-            raise NodeNotFound(node=path, workflow=graph.plan.workflow, version=str(draft.run.version))
-        if graph.has_finally and is_within(path, FINALLY):
-            raise InvalidArgument(field="node", problem=f"{FINALLY} runs again by itself when the retried run ends")
-        if owner := graph.owner(path):
-            raise NodeUndoes(node=path, undone=owner)
-    around = {scope for path in named for scope in scopes_around(graph.spot(path).scope)}
-    draft.require_scopes(sorted(around))
-    draft.require_tasks(named)
-    for path in named:
-        spot = graph.spot(path)
-        row = draft.task(path) if _is_begun(draft, spot.scope) else None
-        if row is None or was_passed_over(row):
-            raise NodeNotReached(node=path)
-        by_scope.setdefault(spot.scope, {})[spot.name] = None
-        for scope in scopes_around(spot.scope):
-            loop = graph.spot(loop_of(scope)[0])
-            around = draft.task(loop_of(scope)[0])
-            if around is None or was_passed_over(around):  # what is in it is left from before another retry
-                raise NodeNotReached(node=path)
-            by_scope.setdefault(loop.scope, {})[loop.name] = None
-    return by_scope
-
-
-def _is_begun(draft: Draft, scope: str) -> bool:
-    """True unless an item or iteration around was never begun, or not since its map or repeat began anew."""
-    for each in scopes_around(scope):
-        path, index = loop_of(each)
-        loop = draft.loop(path)
-        if loop is None or index >= loop.started or draft.scope(each) is None:
-            return False
-    return True
-
-
-def _pick(part: Part, named: tuple[str, ...]) -> set[str]:
-    unfinished = _was_stopped if named else _is_unfinished
-    undo = part.graph.undoes
-    return {*named, *(name for name, row in part.tasks().items() if unfinished(row) and name not in undo)}
-
-
-def _plan(part: Part, picked: set[str], gone: frozenset[str] = frozenset()) -> RedoPlan:
-    redo = _spread(part, picked)
-    order = list(part.tasks())
-    starts = tuple(
-        name
-        for name in order
-        if name in picked and (not _is_led_to(part.graph, name, redo) or _suffices(part, name, redo))
-    )
-    return RedoPlan(
-        starts=starts,
-        reset=tuple(name for name in order if name in redo and name not in starts),
-        kept=tuple(name for name in order if name not in redo),
-        nodes=frozenset(redo),
-        undone=gone,
-    )
 
 
 def redo(walk: Walk, event: RunRetried) -> None:
@@ -170,47 +38,6 @@ def redo(walk: Walk, event: RunRetried) -> None:
     plan = plan_redo(walk.draft, walk.graph, event.chosen)
     walk.chosen = chosen_by_scope(walk.draft, walk.graph, event.chosen)
     reopen(walk, "retry", plan, keep_input=not event.render_inputs)
-
-
-def starts_at_once(draft: Draft, graph: Graph, path: str) -> bool:
-    """True when nothing that a retry from a node does again leads to it, nor to the maps and repeats around it.
-
-    Raises:
-        NodeNotFound, NodeUndoes, NodeNotReached: there is no such node to be retried.
-        Missing: more rows are needed.
-    """
-    for scope, names in _by_scope(draft, graph, [path]).items():
-        part = Part(draft, graph.body(scope), scope)
-        gone = undone(part)
-        plan = _plan(part, {*gone, *_pick(part, tuple(names))}, gone)
-        begins_anew = any(part.graph.plan.nodes[name].type is NodeType.REPEAT for name in gone & names.keys())
-        if begins_anew or not names.keys() <= {*plan.starts}:
-            return False
-    return True
-
-
-def undone(part: Part) -> frozenset[str]:
-    """Nodes whose effect was undone, or may have been, since they completed; and loops in which that happened."""
-    graph, draft = part.graph, part.draft
-    names = [
-        name
-        for name, undo in graph.undone_by.items()
-        if (row := part.task(name)) is not None
-        and took_effect(row)
-        and (undoing := part.task(undo)) is not None
-        and undoing.generation == row.attempt
-    ]
-    loops = {name: inside(part.scope, name) for name, body in graph.bodies.items() if body.can_undo}
-    draft.require_loops(loops.values())
-    names += [
-        name
-        for name, path in loops.items()
-        if (loop := draft.loop(path)) is not None
-        and loop.undone
-        and (row := part.task(name)) is not None
-        and not was_passed_over(row)
-    ]
-    return frozenset(names)
 
 
 def reopen(walk: Walk, opening: str, plan: RedoPlan, *, keep_input: bool) -> None:
@@ -267,8 +94,10 @@ def redo_scope(walk: Walk, scope: str, chosen: tuple[str, ...]) -> None:
     if walk.scope(scope).state is not RunState.RUNNING:
         walk.emit(do.ReopenScope(path=scope))
     gone = undone(part)
-    picked = {*gone, *_pick(part, chosen)} or {name for name in part.graph.starts if part.task(name) is not None}
-    _redo(walk, part, _plan(part, picked, gone), keep_input=True)
+    plan = plan_part(part, chosen, gone)
+    if not plan.nodes:
+        plan = plan_part(part, tuple(name for name in part.graph.starts if part.task(name) is not None), gone)
+    _redo(walk, part, plan, keep_input=True)
     walk.touch(scope)
 
 
@@ -277,10 +106,13 @@ def _redo(walk: Walk, part: Part, plan: RedoPlan, *, keep_input: bool) -> None:
     again = (*plan.starts, *plan.reset)
     weighed = [name for name in again if inside(scope, name) not in instead]
     doubtful = {edge.index: edge for name in weighed for edge in _doubtful(part, name, plan.nodes)}
+    losers = _losers_that_count_again(part, plan)
     for name in again:
         row = walk.row(inside(scope, name))
         repeats = row.state is TaskState.SUCCEEDED or name in plan.undone
         walk.emit(do.RedoTask(path=row.path, generation=row.generation + repeats))
+    for name in losers:
+        walk.emit(do.CountFailure(path=inside(scope, name)))
     named = {name: _named(part, name) for name in graph.gathers}
     for name in sorted(graph.gathers):
         tokens = part.token(name)
@@ -318,6 +150,19 @@ def _doubtful(part: Part, name: str, redone: frozenset[str]) -> list[Edge]:
     ]
 
 
+def _losers_that_count_again(part: Part, plan: RedoPlan) -> list[str]:
+    """Failures that are kept, and did not count only because a join had fired that is to fire anew."""
+    return [
+        name
+        for name in part.graph.raced
+        if name not in plan.nodes
+        and name not in part.graph.tolerant
+        and (row := part.task(name)) is not None
+        and row.disposition == "tolerated"
+        and not is_beaten(part, name, plan.nodes)
+    ]
+
+
 def _named(part: Part, name: str) -> set[str]:
     """The failed nodes that tokens at a node name."""
     row = part.token(name)
@@ -344,42 +189,3 @@ def _excuse(walk: Walk, part: Part, plan: RedoPlan, named: Mapping[str, set[str]
         row = walk.row(inside(part.scope, name))
         if row.disposition == "unhandled" and name in graph.tolerant:
             walk.emit(do.ExcuseFailure(path=row.path))
-
-
-def was_passed_over(row: TaskRow) -> bool:
-    """Its tokens did not let it run."""
-    return row.state is TaskState.CANCELLED and row.cause in ("not_chosen", "blocked", BEATEN)
-
-
-def _was_stopped(row: TaskRow) -> bool:
-    """Cut short, so that nothing behind it could be decided: always goes on with the run."""
-    return row.state is TaskState.CANCELLED and not was_passed_over(row)
-
-
-def _is_unfinished(row: TaskRow) -> bool:
-    return _was_stopped(row) or (row.state is TaskState.FAILED and row.disposition != "handled")
-
-
-def _is_led_to(graph: Graph, name: str, redo: set[str]) -> bool:
-    return any(edge.source in redo for edge in graph.incoming[name])
-
-
-def _spread(part: Part, redo: set[str]) -> set[str]:
-    """Grow the set along the edges until nothing new is reached."""
-    chosen, grown = frozenset(redo), True
-    while grown:
-        targets = {edge.target for name in redo for edge in part.graph.outgoing[name]} - redo
-        fresh = {name for name in targets if name in chosen or not _suffices(part, name, redo)}
-        grown = bool(fresh)
-        redo = redo | fresh
-    return redo
-
-
-def _suffices(part: Part, name: str, redo: set[str]) -> bool:
-    """True for a join that the live tokens from outside the redo set keep fired."""
-    graph = part.graph
-    row = part.token(name) if graph.is_count_join(name) and name in graph.gathers else None
-    if row is None:
-        return False
-    kept = sum(row.live >> slot & 1 for slot, edge in enumerate(graph.incoming[name]) if edge.source not in redo)
-    return kept >= graph.need(name)

@@ -6,7 +6,8 @@ from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide._children import leave
 from headway.coordinator.core.decide._nodes import PAYLOAD_LIMIT
 from headway.coordinator.core.decide._walk import Walk
-from headway.coordinator.core.decide.redo import chosen_by_scope, plan_redo, reopen, starts_at_once, was_passed_over
+from headway.coordinator.core.decide.redo import reopen
+from headway.coordinator.core.decide.redo_plan import chosen_by_scope, plan_redo, starts_at_once, was_passed_over
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import NodeSkipped
 from headway.coordinator.core.graph import Spot

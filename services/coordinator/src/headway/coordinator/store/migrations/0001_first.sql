@@ -262,7 +262,17 @@ CREATE TABLE scopes (
     CONSTRAINT scopes_failed_has_error CHECK ((state = 'failed') = (error IS NOT NULL))
 ) WITH (fillfactor = 60);
 
--- Runs that subflow nodes started: a row for each attempt. In the parent's bucket.
+-- Nodes in bodies, or with computed names, that wait for signals: found by the name.
+CREATE TABLE waits (
+    bucket smallint NOT NULL,
+    run_id uuid     NOT NULL,
+    path   text     NOT NULL,                        -- of the task
+    name   text     NOT NULL,                        -- of the signal
+    place  bigint   NOT NULL,                        -- the order in which they began to wait
+    CONSTRAINT waits_pkey PRIMARY KEY (bucket, run_id, path)
+);
+CREATE INDEX waits_by_name ON waits (bucket, run_id, name, place) WHERE place > 0; -- all: so that no other look-up takes it
+
 -- What nodes that can be undone did, and is not undone yet; the latest is undone first.
 CREATE TABLE effects (
     bucket  smallint NOT NULL,
@@ -273,6 +283,7 @@ CREATE TABLE effects (
     CONSTRAINT effects_pkey PRIMARY KEY (bucket, run_id, place)
 );
 
+-- Runs that subflow nodes started: a row for each attempt. In the parent's bucket.
 CREATE TABLE children (
     bucket       smallint    NOT NULL,
     run_id       uuid        NOT NULL,               -- the parent

@@ -153,6 +153,24 @@ WHERE bucket = $1 AND run_id = $2 AND place < $3
 ORDER BY place DESC
 LIMIT $4;
 
+-- name: get_first_waits
+-- Nodes that wait for a signal of a name, in the order in which they began to: the first, or all behind a place.
+SELECT path, place
+FROM waits
+WHERE bucket = $1 AND run_id = $2 AND name = $3 AND place > $4 AND place > 0
+ORDER BY place
+LIMIT $5;
+
+-- name: put_waits
+-- Nodes that begin to wait for a signal; some waited for one when the batch began.
+INSERT INTO waits (bucket, run_id, path, name, place)
+SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[]) AS x
+ON CONFLICT (bucket, run_id, path) DO UPDATE SET name = EXCLUDED.name, place = EXCLUDED.place;
+
+-- name: delete_wait
+-- One that waits no more; many in one exchange.
+DELETE FROM waits WHERE bucket = $1 AND run_id = $2 AND path = $3;
+
 -- name: put_effects
 -- What nodes that can be undone did.
 INSERT INTO effects (bucket, run_id, place, path, attempt)

@@ -91,7 +91,8 @@ NODES: Mapping[NodeType, NodeKind] = {
             "too few are left, the join does not run and their failures count.\n\n"
             "With `rest: cancel`, what leads to this join and nowhere else is stopped when it fires: what has not\n"
             "started is cancelled, running handlers are told to stop and have 60 s. Whatever comes of them then does\n"
-            "not count; a handler that reports success all the same has succeeded."
+            "not count; a handler that reports success all the same has succeeded. A retry of the run that does\n"
+            "this join again, for the branch that it fired at is done again, lets the others take part again, too."
         ),
         fields=(
             shared.TYPE,
@@ -183,7 +184,7 @@ NODES: Mapping[NodeType, NodeKind] = {
             "has waited longest; one that fits none is kept. A payload on which the filter cannot be evaluated does\n"
             "not fit. When the run is retried from here, another signal is needed, unless `reuse` says that the old\n"
             "one will do. In the body of a map, let an expression tell the items apart, as `event: paper-${item.id}`,\n"
-            "or a `filter` on `item`."
+            "or a `filter` on `item`; with thousands of items the first, for each signal asks all whose name it has."
         ),
         fields=(
             shared.TYPE,
