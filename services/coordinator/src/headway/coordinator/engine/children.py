@@ -3,7 +3,10 @@
 A start is made only while its parent's row still waits for it. A stop that finds no run leaves a cancelled one behind
 under the child's id, so that the start that it overtook finds that. What cannot start is told to the parent at once.
 A start chooses its version before it looks at the parent's row: where a stop can leave no run behind, because there is
-no such workflow yet, any start that looked before that stop was given has not found the workflow either.
+no such workflow yet, any start that looked before that stop was given has not found the workflow either. Where the
+workflow was deleted in between, a stop finds it still: so long as a start can have found it before.
+A run that is to go on and was deleted is never begun under its id again: its own children would be asked for by the ids
+of those that have ended. Its parent is told, and starts another.
 """
 
 from collections.abc import Sequence
@@ -13,9 +16,9 @@ from uuid import UUID
 
 from headway.coordinator.core.document import EMPTY, Document
 from headway.coordinator.core.handovers import CancelChild, ChildEnded, StartChild
-from headway.coordinator.core.refusals import Overloaded, Refusal, RunNotFound, WorkflowNotFound
-from headway.coordinator.core.rows import REFUSED, STARTED
-from headway.coordinator.engine.definitions import Definitions
+from headway.coordinator.core.refusals import KeyReused, Overloaded, Refusal, RunNotFound
+from headway.coordinator.core.rows import GONE, REFUSED, STARTED
+from headway.coordinator.engine.definitions import Chosen, Definitions
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.starting import StartAsk, Started, Starts
 from headway.coordinator.engine.submissions import EndChild, GoOn, StopChild, Submission
@@ -63,17 +66,16 @@ class Children:
     async def _start(self, delivery: Delivery, message: StartChild) -> object:
         (chosen,) = await self._definitions.to_run([(message.namespace, message.workflow, message.version)])
         wanted = await self._wanted(message)
-        if wanted is None:
+        if wanted is None or wanted["child_run_id"] != delivery.run_id:
             return False
         is_cancelled = wanted["stop"] is not None  # before it began: only what tells so is left of it
         if message.again:
             item = GoOn(run_id=delivery.run_id, parent=message.parent, deadline_at=message.deadline_at)
             answer = await self._one(item)
-            if not isinstance(answer, RunNotFound):
-                return await self._refused(delivery, message, answer) if isinstance(answer, Refusal) else answer
-        if isinstance(chosen, WorkflowNotFound):
-            return await self._refused(delivery, message, chosen)
-        ask = _ask(delivery, message, chosen[0], Document(bytes(message.input)), is_cancelled=is_cancelled)
+            if isinstance(answer, RunNotFound):
+                return await self._tell(delivery, message, GONE, None)
+            return await self._refused(delivery, message, answer) if isinstance(answer, Refusal) else answer
+        ask = _ask(delivery, message, chosen, Document(bytes(message.input)), is_cancelled=is_cancelled)
         (answer,) = await self._starts.start([ask])
         if isinstance(answer, Refusal):
             return await self._refused(delivery, message, answer)
@@ -91,7 +93,10 @@ class Children:
                 return await connection.fetchrow(SQL["find_wanted"], bucket_of(run_id), *row)
 
     async def _refused(self, delivery: Delivery, message: StartChild, refusal: Refusal) -> object:
-        return await self._tell(delivery, message, REFUSED, {"type": refusal.reason, "message": str(refusal)})
+        error = {"type": refusal.reason, "message": str(refusal)}
+        if isinstance(refusal, KeyReused):
+            error |= refusal.metadata  # the key, and whose it is
+        return await self._tell(delivery, message, REFUSED, error)
 
     async def _tell(self, delivery: Delivery, message: StartChild, state: str, error: dict[str, Any] | None) -> object:
         parent = message.parent
@@ -125,7 +130,8 @@ class Children:
         )
         answer = await self._one(item)
         if isinstance(answer, RunNotFound):
-            (begun,) = await self._starts.start([_ask(delivery, message, message.version, EMPTY, is_cancelled=True)])
+            chosen = await self._definitions.to_cancel((message.namespace, message.workflow, message.version))
+            (begun,) = await self._starts.start([_ask(delivery, message, chosen, EMPTY, is_cancelled=True)])
             if isinstance(begun, Refusal):  # nor can the start be made that it overtook
                 return False
             answer = await self._one(item)  # unless it is the cancelled one, the start came in between
@@ -139,7 +145,7 @@ class Children:
 
 
 def _ask(
-    delivery: Delivery, message: StartChild | CancelChild, version: int, given: Document, *, is_cancelled: bool
+    delivery: Delivery, message: StartChild | CancelChild, chosen: Chosen, given: Document, *, is_cancelled: bool
 ) -> StartAsk:
     is_start = isinstance(message, StartChild)
     return StartAsk(
@@ -147,8 +153,9 @@ def _ask(
         run_id=delivery.run_id,
         namespace=message.namespace,
         workflow=message.workflow,
-        version=version,
-        key=None,
+        version=message.version,
+        chosen=chosen,
+        key=None if is_cancelled or not is_start else message.key,
         input=given,
         trace=delivery.trace,
         labels=message.labels if is_start else {},

@@ -726,6 +726,12 @@ NODES: Mapping[NodeType, NodeKind] = {
                 default="none",
             ),
             Field(
+                name="key",
+                kind=Kind.TEMPLATE,
+                doc="The child's business key, a text or a number; null: none. The node fails when another run has it.",
+                default="none",
+            ),
+            Field(
                 name="detach",
                 kind=Kind.BOOLEAN,
                 doc="The node succeeds with `{run_id}` as soon as the child has started, and nothing stops it later.",
