@@ -670,3 +670,24 @@ async def test_it_is_not_warned_of_workflows_that_will_be_deployed_beside_it(wor
     assert await warned_of(namespace="shop") == ["no workflow leaf is deployed", "there is no version 1 of other"]
     assert await warned_of(namespace="shop", beside=["leaf", "other"]) == ["there is no version 1 of other"]
     assert (await refusal_of(warned_of(namespace="a/b"))).reason == "INVALID_ARGUMENT"
+
+
+async def test_orders_for_different_children_in_one_call_are_carried_out_at_the_same_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.first.deploy(LEAF, PARENT)
+    parents = [await world.first.start("parent", GIVEN) for _ in range(3)]
+    starts = await handovers(world)
+    together = asyncio.Barrier(len(starts))
+    look = Children._wanted
+
+    async def look_together(self: Children, *message: Any) -> Any:
+        await together.wait()
+        return await look(self, *message)
+
+    monkeypatch.setattr(Children, "_wanted", look_together)
+    async with asyncio.timeout(20):
+        answers = await carry(world, *starts)
+
+    assert answers == [events_pb2.DELIVER_ANSWER_APPLIED] * len(parents)
+    assert [await world.first.state(each.run_id) for each in starts] == ["RUNNING"] * len(parents)

@@ -9,6 +9,7 @@ A run that is to go on and was deleted is never begun under its id again: its ow
 of those that have ended. Its parent is told, and starts another.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +21,14 @@ from headway.coordinator.core.refusals import KeyReused, Overloaded, Refusal, Ru
 from headway.coordinator.core.rows import GONE, REFUSED, STARTED
 from headway.coordinator.engine.definitions import Chosen, Definitions
 from headway.coordinator.engine.engine import Engine
+from headway.coordinator.engine.lanes import whole
 from headway.coordinator.engine.starting import StartAsk, Started, Starts
 from headway.coordinator.engine.submissions import EndChild, GoOn, StopChild, Submission
 from headway.coordinator.ids import bucket_of, run_id_text
 from headway.coordinator.store.errors import StoreUnavailable, translated
 from headway.coordinator.store.statements import SQL
+
+AT_ONCE = 32  # runs of one call that hand-overs are applied to at the same time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,19 +53,42 @@ class Children:
     async def deliver(self, deliveries: Sequence[Delivery]) -> list[object]:
         """Apply each; an exception stands for one that could not be decided.
 
+        Ends go together. Orders for one child are given in order, to different ones at the same time.
+
         Raises:
             Overloaded, StoreUnavailable: the whole is to be repeated.
         """
-        return [await self._deliver(delivery) for delivery in deliveries]
+        answers: list[object] = [None] * len(deliveries)
+        ends: list[tuple[int, EndChild]] = []
+        orders: dict[UUID, list[tuple[int, Delivery, StartChild | CancelChild]]] = {}
+        for place, delivery in enumerate(deliveries):
+            message = delivery.message
+            if isinstance(message, ChildEnded):
+                ends.append((place, _end(delivery.run_id, message, delivery.trace)))
+            else:
+                orders.setdefault(delivery.run_id, []).append((place, delivery, message))
+        room = asyncio.Semaphore(AT_ONCE)
 
-    async def _deliver(self, delivery: Delivery) -> object:
-        match delivery.message:
-            case StartChild() as message:
+        async def give(to_one: Sequence[tuple[int, Delivery, StartChild | CancelChild]]) -> None:
+            async with room:
+                for place, delivery, message in to_one:
+                    answers[place] = await self._give(delivery, message)
+
+        async with asyncio.TaskGroup() as group:
+            for to_one in orders.values():
+                group.create_task(give(to_one))
+        told = await self._told([item for _, item in ends]) if ends else []
+        for (place, _), answer in zip(ends, told, strict=True):
+            answers[place] = answer
+        return whole(answers)
+
+    async def _give(self, delivery: Delivery, message: StartChild | CancelChild) -> object:
+        try:
+            if isinstance(message, StartChild):
                 return await self._start(delivery, message)
-            case CancelChild() as message:
-                return await self._cancel(delivery, message)
-            case ChildEnded() as message:
-                return await self._end(delivery.run_id, message, delivery.trace)
+            return await self._cancel(delivery, message)
+        except (StoreUnavailable, Overloaded) as error:  # the others go on
+            return error
 
     async def _start(self, delivery: Delivery, message: StartChild) -> object:
         (chosen,) = await self._definitions.to_run([(message.namespace, message.workflow, message.version)])
@@ -103,21 +130,13 @@ class Children:
         end = ChildEnded(
             path=parent.path, attempt=parent.attempt, child=run_id_text(delivery.run_id), state=state, error=error
         )
-        return await self._end(UUID(parent.run_id), end, delivery.trace)
+        (answer,) = await self._told([_end(UUID(parent.run_id), end, delivery.trace)])
+        return answer
 
-    async def _end(self, run_id: UUID, message: ChildEnded, trace: str) -> object:
-        item = EndChild(
-            run_id=run_id,
-            path=message.path,
-            trace=trace,
-            attempt=message.attempt,
-            child=message.child,
-            state=message.state,
-            error=message.error,
-            output=Document(raw) if (raw := bytes(message.output)) else None,
-        )
-        answer = await self._one(item)
-        return False if isinstance(answer, RunNotFound) else answer
+    async def _told(self, ends: Sequence[EndChild]) -> list[object]:
+        """Tell parents; a parent that is gone waits no more."""
+        answers = await self._all(ends)
+        return [False if isinstance(answer, RunNotFound) else answer for answer in answers]
 
     async def _cancel(self, delivery: Delivery, message: CancelChild) -> object:
         item = StopChild(
@@ -138,10 +157,24 @@ class Children:
         return answer
 
     async def _one(self, item: Submission) -> Any:
-        (answer,) = await self._engine.submit([item])
-        if isinstance(answer, StoreUnavailable | Overloaded):
-            raise answer
+        (answer,) = await self._all([item])
         return answer
+
+    async def _all(self, items: Sequence[Submission]) -> list[Any]:
+        return whole(await self._engine.submit(items))
+
+
+def _end(run_id: UUID, message: ChildEnded, trace: str) -> EndChild:
+    return EndChild(
+        run_id=run_id,
+        path=message.path,
+        trace=trace,
+        attempt=message.attempt,
+        child=message.child,
+        state=message.state,
+        error=message.error,
+        output=Document(raw) if (raw := bytes(message.output)) else None,
+    )
 
 
 def _ask(

@@ -21,7 +21,6 @@ from headway.coordinator.core.refusals import (
     InvalidInput,
     InvalidLabel,
     KeyReused,
-    Overloaded,
     Refusal,
     WorkflowNotFound,
     bare,
@@ -30,7 +29,7 @@ from headway.coordinator.core.rows import Parent
 from headway.coordinator.core.schemas import in_one_line, misfits
 from headway.coordinator.engine.definitions import Chosen, Definitions
 from headway.coordinator.engine.engine import Engine
-from headway.coordinator.engine.lanes import Committed, Lane, Ticket
+from headway.coordinator.engine.lanes import Committed, Lane, Ticket, whole
 from headway.coordinator.engine.submissions import Start
 from headway.coordinator.engine.telemetry import begin
 from headway.coordinator.ids import bucket_of, is_seeded_by, key_bucket, run_id_text
@@ -179,7 +178,7 @@ class Starts:
             for number, part in parts.items()
         ]
         for part, call in calls:
-            for (each, digest, ask), holder in zip(part, _whole(await call), strict=True):
+            for (each, digest, ask), holder in zip(part, whole(await call), strict=True):
                 if isinstance(holder, Claim) and holder.run_id != each.run_id and each.ask.parent is not None:
                     await self._take_over(each, ask, holder)
                 else:
@@ -222,7 +221,7 @@ class Starts:
         ]
         try:
             starts = [_start(each, span.traceparent) for each, span in zip(sound, spans, strict=True)]
-            answers = _whole(await self._engine.submit(starts, new=True, admitted=True))
+            answers = whole(await self._engine.submit(starts, new=True, admitted=True))
         finally:
             for span in spans:
                 span.end()
@@ -244,14 +243,6 @@ class Starts:
                     found = await find_started(connection, bucket, [each.run_id for each in part])
                     for each in part:
                         each.answer = _again(each, found.get(each.run_id))
-
-
-def _whole(answers: list[Any]) -> list[Any]:
-    """The answers, unless the whole is to be repeated: then raises StoreUnavailable or Overloaded."""
-    for answer in answers:
-        if isinstance(answer, StoreUnavailable | Overloaded):
-            raise answer
-    return answers
 
 
 def _digest(ask: StartAsk) -> str:
