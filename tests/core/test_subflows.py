@@ -153,3 +153,27 @@ def test_a_child_that_is_gone_is_followed_by_another_when_the_run_is_resumed() -
     assert world.db.children["inner"].child != gone.child
     assert world.child("inner", "succeeded", 7)
     assert world.output("inner") == 7
+
+
+def test_a_child_has_the_place_and_the_attempts_of_all_nodes_around_it() -> None:
+    world = begin(
+        NESTED.replace("inner:", "before: {type: call, handler: b}\n      inner:").replace("[[", "[[before, ")
+    )
+    world.run.parent = Parent(run_id="f" * 32, path="outer", attempt=3, place="f/outer", attempts=(3,))
+    world.run_task("before")
+
+    (start,) = sent(world, "StartChild")
+
+    assert isinstance(start["parent"], dict)
+    assert (start["parent"]["place"], start["parent"]["attempts"]) == ("f/outer/inner", [3, 1])
+
+
+def test_a_run_follows_those_before_it_in_its_place_and_no_others() -> None:
+    def child(place: str, *attempts: int) -> Parent:
+        return Parent(run_id="f" * 32, path="inner", attempt=attempts[-1], place=place, attempts=attempts)
+
+    assert child("f/inner", 2).follows(child("f/inner", 1))
+    assert child("f/outer/inner", 2, 1).follows(child("f/outer/inner", 1, 5))
+    assert not child("f/inner", 1).follows(child("f/inner", 2))
+    assert not child("f/inner", 1).follows(child("f/inner", 1))
+    assert not child("f/inner", 2).follows(child("e/inner", 1))

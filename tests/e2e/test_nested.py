@@ -25,6 +25,7 @@ DEPLOYS = RELEASES * len(SERVICES)
 CHECKS = DEPLOYS + RELEASES  # of each sick one two
 EFFECTS = DEPLOYS + 2 * DEPLOYS + RELEASES + RELEASES  # installed, asked twice, asked in vain, announced
 KILLED = ("coordinator-1", "relay-1", "coordinator-2", "relay-1")
+SETTLED = 0.1  # seconds
 PATIENCE = 60.0  # seconds until a run counts as stuck
 EXAMPLES = Path(__file__).parents[2] / "examples" / "workflows"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -71,6 +72,7 @@ async def _until_a_handover_is_in_flight(stack: Stack, connection: asyncpg.Conne
             if await connection.fetchval(held):
                 for name in coordinators:
                     stack.send(name, signal.SIGSTOP)
+                await asyncio.sleep(SETTLED)  # a row that is being deleted is gone by then; nobody can answer
                 if await connection.fetchval(held):
                     return
                 for name in coordinators:

@@ -11,7 +11,7 @@ import pytest
 
 from headway.api.runs.v1 import runs_pb2
 from tests.rpc.test_deleting import MIDDLE, OUTER, delete, latest_child
-from tests.rpc.test_subflows import LEAF, MAPPED, PARENT, begun, carry, carry_all, handovers
+from tests.rpc.test_subflows import LEAF, MAPPED, PARENT, begun, carry, carry_all, handovers, looked_at_the_parent
 from tests.rpc.world import World
 
 KEYED = PARENT.replace("input: {n", 'key: "order-${input.n}", input: {n')
@@ -108,6 +108,24 @@ async def test_each_attempt_gets_the_key_of_the_one_before_when_that_is_over(wor
     await world.first.retry(parent, "child", render_inputs=True)  # a child that had succeeded is followed, too
     await carry_all(world)
     assert await holder(world, "order-1") == await latest_child(world, parent) != second
+
+
+async def test_a_start_that_comes_late_takes_no_key_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent, first = await begun(world, LEAF, RETRIED)
+    (late,) = await handovers(world)
+    await carry(world, late)
+
+    async with looked_at_the_parent(world, monkeypatch, late):
+        await fail_work(world, first)
+        await world.first.fire([timer for timer in await world.let_timers_come_due(parent) if timer.kind == "retry"])
+        await carry_all(world)
+        second = await latest_child(world, parent)
+        await fail_work(world, second)
+        assert await holder(world, "order-1") == second != first
+    await carry_all(world)
+
+    assert await holder(world, "order-1") == second
+    assert (await error_of(world, parent))[0] == "SubflowFailed"
 
 
 async def test_a_child_that_goes_on_keeps_its_key_and_one_that_was_deleted_leaves_it_to_the_next(world: World) -> None:
