@@ -47,6 +47,26 @@ async def test_check_prints_each_fault_with_its_place_and_remedy(
     assert sources == ["workflow: a\n", "workflow: b\n"]
 
 
+async def test_files_are_checked_again_beside_each_other_when_one_misses_a_workflow(
+    headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
+) -> None:
+    missing = definitions_pb2.Fault(line=2, column=3, code="not_deployed", message="no workflow b", warning=True)
+    a = definitions_pb2.CheckResponse(workflow="a", faults=[missing])
+    b, whole = (definitions_pb2.CheckResponse(workflow=name) for name in "ba")
+    coordinator.script("definitions.Check", a, b, whole)
+
+    result = await headway("check", "--strict", "--namespace", "shop", *files)
+
+    assert result.code == 0
+    requests = coordinator.requests["definitions.Check"]
+    assert [(request.source[-2], sorted(request.beside)) for request in requests] == [
+        ("a", []),
+        ("b", []),
+        ("a", ["a", "b"]),
+    ]
+    assert {request.namespace for request in requests} == {"shop"}
+
+
 async def test_warnings_alone_are_no_failure(
     headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
 ) -> None:

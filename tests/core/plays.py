@@ -21,6 +21,7 @@ from headway.coordinator.core.refusals import (
 from headway.coordinator.core.rows import ChildRow
 from tests.core.generated import ERRORS, OUTPUTS, PAYLOADS, SIGNALS, Choices
 from tests.core.simulator import World
+from tests.core.tables import child_of
 
 OWNERS = ("worker", "other")
 CHILD_ENDS = ("succeeded", "succeeded", "failed", "cancelled", "refused", "unstarted")
@@ -193,7 +194,9 @@ class Player:
         if not rows:
             return
         row = chance.of(rows)
-        state = chance.of(("started", "refused") if row.detached else CHILD_ENDS)
+        ends = ("started", "refused") if row.detached else CHILD_ENDS
+        was_taken_up = row.child != child_of(row.path, row.attempt)
+        state = chance.of((*ends, "gone") if was_taken_up else ends)
         error: dict[str, Json] | None = {"failure_class": "timeout", "message": "late", "paths": ["a"], "type": "NO"}
         counts = row.is_open
         for _ in range(2):

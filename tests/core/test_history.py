@@ -54,7 +54,7 @@ RARE: tuple[do.Action, ...] = (
     do.PostponeTask(path="a", due_at=EPOCH),
     do.ResetVariables(values={"n": [1, None]}),
     do.LabelRun(labels={"customer": "42"}),
-    do.AdoptRun(parent=Parent(run_id="f" * 32, path="a", attempt=2, depth=1, detached=True)),
+    do.AdoptRun(parent=Parent(run_id="f" * 32, path="a", attempt=2, place="run:a", attempts=(2,), detached=True)),
     do.StopChild(path="a", attempt=2, cause="failure"),
     do.SetGeneration(path="a", generation=3),
     do.ReopenLoop(path="a", started=4, redo_from=0, redo_failed=True, redo_chosen=2),

@@ -67,7 +67,7 @@ def test_a_run_too_many_inside_the_others_is_refused() -> None:
         NESTED.replace("inner:", "before: {type: call, handler: b}\n      inner:").replace("[[", "[[before, ")
     )
     world.watchers.clear()
-    world.run.parent = Parent(run_id="f" * 32, path="inner", attempt=1, depth=MAX_DEPTH)
+    world.run.parent = Parent(run_id="f" * 32, path="inner", attempt=1, place="f/inner", attempts=(1,) * MAX_DEPTH)
     world.run_task("before")
 
     error = world.task("inner").error
@@ -101,3 +101,79 @@ def test_a_retry_takes_up_the_child_that_was_stopped() -> None:
     again = world.db.children["inner"]
     assert (again.child, again.attempt, again.state) == (stopped.child, stopped.attempt + 1, "open")
     assert [each.get("again") for each in sent(world, "StartChild")] == [False, True]
+
+
+def retried_in_the_child_that_failed() -> World:
+    """A run that was retried, and asked its child to go on."""
+    world = begin(NESTED.replace("max_attempts: 2", "max_attempts: 1"), {"n": 1})
+    world.child("inner", "failed", error=dict(ERROR))
+    world.retry()
+    return world
+
+
+def test_a_child_that_is_gone_is_followed_by_another_in_the_same_attempt_and_that_is_heard_once() -> None:
+    world = retried_in_the_child_that_failed()
+    gone = world.db.children["inner"]
+
+    assert world.child("inner", "gone")
+    other = world.db.children["inner"]
+    assert not world.child("inner", "gone", attempt=gone.attempt, child=gone.child)
+
+    assert (other.attempt, other.state) == (gone.attempt, "open")
+    assert other.child != gone.child
+    assert [(each.get("again"), each["input"]) for each in sent(world, "StartChild")] == [
+        (False, {"n": 1}),
+        (True, {"n": 1}),
+        (False, {"n": 1}),
+    ]
+    assert world.child("inner", "succeeded", 7)
+    assert world.output("inner") == 7
+
+
+def test_a_child_that_is_gone_and_was_told_to_stop_ends_its_node() -> None:
+    world = retried_in_the_child_that_failed()
+    world.cancel()
+
+    assert world.child("inner", "gone")
+
+    assert world.state is RunState.CANCELLED
+    assert [each.get("again") for each in sent(world, "StartChild")] == [False, True]
+
+
+def test_a_child_that_is_gone_is_followed_by_another_when_the_run_is_resumed() -> None:
+    world = retried_in_the_child_that_failed()
+    world.watchers.clear()  # they expect an open child of every node that waits
+    gone = world.db.children["inner"]
+    world.pause()
+
+    assert world.child("inner", "gone")
+    assert world.db.children["inner"].child == gone.child
+    world.resume()
+
+    assert world.db.children["inner"].child != gone.child
+    assert world.child("inner", "succeeded", 7)
+    assert world.output("inner") == 7
+
+
+def test_a_child_has_the_place_and_the_attempts_of_all_nodes_around_it() -> None:
+    world = begin(
+        NESTED.replace("inner:", "before: {type: call, handler: b}\n      inner:").replace("[[", "[[before, ")
+    )
+    world.run.parent = Parent(run_id="f" * 32, path="outer", attempt=3, place="f/outer", attempts=(3,))
+    world.run_task("before")
+
+    (start,) = sent(world, "StartChild")
+
+    assert isinstance(start["parent"], dict)
+    assert (start["parent"]["place"], start["parent"]["attempts"]) == ("f/outer/inner", [3, 1])
+
+
+def test_a_run_follows_those_before_it_in_its_place_and_no_others() -> None:
+    def child(place: str, *attempts: int) -> Parent:
+        return Parent(run_id="f" * 32, path="inner", attempt=attempts[-1], place=place, attempts=attempts)
+
+    assert child("f/inner", 2).follows(child("f/inner", 1))
+    assert child("f/outer/inner", 2, 1).follows(child("f/outer/inner", 1, 5))
+    assert not child("f/inner", 1).follows(child("f/inner", 2))
+    assert not child("f/inner", 1).follows(child("f/inner", 1))
+    assert not child("f/inner", 2).follows(child("e/inner", 1))

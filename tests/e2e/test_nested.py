@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -24,6 +25,7 @@ DEPLOYS = RELEASES * len(SERVICES)
 CHECKS = DEPLOYS + RELEASES  # of each sick one two
 EFFECTS = DEPLOYS + 2 * DEPLOYS + RELEASES + RELEASES  # installed, asked twice, asked in vain, announced
 KILLED = ("coordinator-1", "relay-1", "coordinator-2", "relay-1")
+SETTLED = 0.1  # seconds
 PATIENCE = 60.0  # seconds until a run counts as stuck
 EXAMPLES = Path(__file__).parents[2] / "examples" / "workflows"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -56,6 +58,26 @@ async def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     )
     async with Stack(tmp_path / "data", shape) as running:
         yield running
+
+
+async def _until_a_handover_is_in_flight(stack: Stack, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Freeze the coordinators while one has a hand-over that the relay has not heard the answer of."""
+    coordinators = [name for name in stack.pids if name.startswith("coordinator")]
+    held = """
+        WITH free AS (SELECT outbox_id FROM outbox WHERE kind = 'handover' FOR UPDATE SKIP LOCKED)
+        SELECT (SELECT count(*) FROM outbox WHERE kind = 'handover') - (SELECT count(*) FROM free)
+    """
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            if await connection.fetchval(held):
+                for name in coordinators:
+                    stack.send(name, signal.SIGSTOP)
+                await asyncio.sleep(SETTLED)  # a row that is being deleted is gone by then; nobody can answer
+                if await connection.fetchval(held):
+                    return
+                for name in coordinators:
+                    stack.send(name, signal.SIGCONT)
+            await asyncio.sleep(0)
 
 
 async def _open_children(connection: asyncpg.Connection[asyncpg.Record]) -> int:
@@ -99,8 +121,12 @@ async def test_runs_in_runs_end_once_when_coordinators_and_relay_are_killed_whil
 
         for name in KILLED:
             await asyncio.sleep(chance.uniform(0.1, 0.8))
+            if name.startswith("relay"):
+                await _until_a_handover_is_in_flight(stack, connection)
             killed_with.append(await _open_children(connection))
             await stack.kill(name)
+            for other in stack.pids:
+                stack.send(other, signal.SIGCONT)
             await stack.start(name)
         async with asyncio.timeout(PATIENCE):
             outcomes = await waiting

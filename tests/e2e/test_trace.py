@@ -79,6 +79,16 @@ def _read(file: Path) -> list[Span]:
     return spans
 
 
+def _ancestors(tree: list[Span], name: str) -> list[str]:
+    """The names of what led to the first span of a name, nearest first."""
+    by_id = {span.span: span for span in tree}
+    span, names = next(span for span in tree if span.name == name), list[str]()
+    while span.parent in by_id:
+        span = by_id[span.parent]
+        names.append(span.name)
+    return names
+
+
 async def test_the_spans_of_a_run_make_one_tree_through_all_services(tmp_path: Path, web: str) -> None:
     trace_file = tmp_path / "spans.jsonl"
     shape = Shape(
@@ -107,6 +117,8 @@ async def test_the_spans_of_a_run_make_one_tree_through_all_services(tmp_path: P
     names = {span.name for span in tree}
     assert {"decision RunStarted", "decision NodeCompleted", "decision TimerFired", "lease ask", "lease step"} <= names
     assert {"run within", "lease deep", "decision ChildFinished"} <= names
+    assert _ancestors(tree, "run within")[0] == "decision TimerFired"  # what asked for it
+    assert "run within" in _ancestors(tree, "decision ChildFinished")
     assert {name.split()[0] for name in names} == {"run", "decision", "publish", "lease", "handler"}
     assert {span.service.removeprefix("headway-") for span in tree} == {"coordinator", "relay", "worker"}
     assert _Seen.traceparents[0].split("-")[1] == root.trace

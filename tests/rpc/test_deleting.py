@@ -203,21 +203,152 @@ async def test_a_stop_of_a_child_that_was_deleted_ends_its_node(world: World) ->
     assert await world.first.state(child) == "CANCELLED"
 
 
-async def test_a_retry_starts_a_child_that_was_deleted_anew_under_its_id(world: World) -> None:
+MIDDLE = """
+workflow: middle
+nodes: {deep: {type: subflow, workflow: leaf, input: {n: 1}}}
+"""
+OUTER = """
+workflow: outer
+nodes: {child: {type: subflow, workflow: middle}}
+"""
+
+
+async def latest_child(world: World, parent: str) -> str:
+    """The run of its only subflow node."""
+    query = "SELECT child_run_id FROM children WHERE run_id = $1 ORDER BY attempt DESC LIMIT 1"
+    child: UUID = await world.one(query, UUID(parent))
+    return child.hex
+
+
+async def all_failed(world: World) -> tuple[str, str, str]:
+    """Three runs in one another, which have failed."""
+    await world.first.deploy(LEAF, MIDDLE, OUTER)
+    outer = await world.first.start("outer")
+    await carry_all(world)
+    middle = await latest_child(world, outer)
+    leaf = await latest_child(world, middle)
+    dispatch = await world.dispatch(leaf)
+    await world.first.grant(dispatch)
+    await world.first.fail(dispatch, final=True)
+    await carry_all(world)
+    assert [await world.first.state(each) for each in (outer, middle, leaf)] == ["FAILED"] * 3
+    return outer, middle, leaf
+
+
+async def test_a_retry_starts_another_run_for_a_child_that_was_deleted(world: World) -> None:
     parent, child = await failed_child(world)
     assert await delete(world, child)
 
-    (told,) = (await world.first.retry(parent, dry_run=True)).children
-    assert told.run_id == child
-    await world.first.retry(parent)
+    told = await world.first.retry(parent, dry_run=True)
+    assert list(told.children) == []
+    assert await world.first.retry(parent) == told
     await carry_all(world)
-    dispatch = await world.dispatch(child)
-    await world.first.grant(dispatch)
+    other = await latest_child(world, parent)
+    assert other != child
+    dispatch = await world.dispatch(other)
+    granted = await world.first.grant(dispatch)
     await world.first.succeed(dispatch, 5)
     await carry_all(world)
 
+    assert granted.idempotency_key == f"{other}/work/1"
     assert (await world.first.task(parent, "child")).output == b"5"
-    assert (await world.first.get(child)).run.epoch == 1
+    assert await world.one("SELECT count(*) FROM runs WHERE run_id = $1", UUID(child)) == 0
+    listed = runs_pb2.ListRequest(filter=runs_pb2.RunFilter(parent_run_id=parent))
+    assert [each.run_id for each in (await world.first.runs.List(listed)).runs] == [other]
+
+
+@pytest.mark.parametrize("then", ["succeed", "cancel"])
+@pytest.mark.parametrize("asked_before", [True, False])
+@pytest.mark.parametrize("gone", [{"middle"}, {"leaf"}, {"middle", "leaf"}])
+async def test_whatever_was_deleted_a_retry_ends_the_parent_and_so_does_a_cancel(
+    world: World, gone: set[str], *, asked_before: bool, then: str
+) -> None:
+    outer, middle, leaf = await all_failed(world)
+    if asked_before:
+        (told,) = (await world.first.retry(outer, dry_run=True)).children
+        assert told.run_id == middle
+    for name in gone:
+        assert await delete(world, {"middle": middle, "leaf": leaf}[name])
+
+    answer = await world.first.retry(outer)
+    await carry_all(world)
+
+    assert [each.run_id for each in answer.children] == ([] if "middle" in gone else [middle])
+    new_middle = await latest_child(world, outer)
+    new_leaf = await latest_child(world, new_middle)
+    assert (new_middle != middle) == ("middle" in gone)
+    assert new_leaf != leaf
+    for run_id, child in ((outer, new_middle), (new_middle, new_leaf)):
+        (reason,) = (await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=run_id))).reasons
+        assert reason.child_run_id == child
+        assert await world.first.state(child) == "RUNNING"
+    if then == "cancel":
+        await world.first.cancel(outer)
+    else:
+        dispatch = await world.dispatch(new_leaf)
+        await world.first.grant(dispatch)
+        await world.first.succeed(dispatch, 5)
+    await carry_all(world)
+    wanted = "CANCELLED" if then == "cancel" else "SUCCEEDED"
+    assert [await world.first.state(each) for each in (outer, new_middle, new_leaf)] == [wanted] * 3
+
+
+@pytest.mark.parametrize("first", ["CancelChild", "StartChild"])
+@pytest.mark.parametrize("gone", [{"middle"}, {"leaf"}, {"middle", "leaf"}])
+async def test_a_cancel_that_crosses_the_order_to_go_on_to_a_child_that_was_deleted_ends_the_parent(
+    world: World, gone: set[str], first: str
+) -> None:
+    outer, middle, leaf = await all_failed(world)
+    for name in gone:
+        assert await delete(world, {"middle": middle, "leaf": leaf}[name])
+    await world.first.retry(outer)
+    again = await handovers(world)
+    await world.first.cancel(outer)
+    stops = await handovers(world, "CancelChild")
+
+    for given in (again, stops) if first == "StartChild" else (stops, again):
+        await carry(world, *given, keep=True)
+        await carry(world, *given)
+    await carry_all(world)
+
+    assert await world.first.state(outer) == "CANCELLED"
+    assert await world.one("SELECT count(*) FROM runs WHERE state IN ('pending', 'running')") == 0
+    assert await world.one("SELECT count(*) FROM children WHERE state = 'open'") == 0
+
+
+async def test_a_child_that_is_gone_is_replaced_once_however_often_and_late_that_is_told(world: World) -> None:
+    parent, child = await failed_child(world)
+    await delete(world, child)
+    await world.first.retry(parent)
+    (again,) = await handovers(world, "StartChild")
+
+    for _ in range(2):
+        await carry(world, again, keep=True)
+    await carry_all(world)
+    other = await latest_child(world, parent)
+    await carry(world, again)
+
+    assert await handovers(world) == []
+    assert await world.first.state(other) == "RUNNING"
+    types = [event.type for event in await world.first.history(parent)]
+    assert types.count("ChildFinished") == 2  # its failure, and that it is gone
+
+
+async def test_what_replaces_a_child_that_is_gone_is_asked_for_when_a_paused_parent_is_resumed(world: World) -> None:
+    parent, child = await failed_child(world)
+    await delete(world, child)
+    await world.first.retry(parent)
+    await world.first.runs.Pause(runs_pb2.PauseRequest(run_id=parent, request_id=str(uuid4())))
+
+    await carry_all(world)
+    (reason,) = (await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=parent))).reasons
+    assert "when the run is resumed" in reason.message
+    await world.first.runs.Resume(runs_pb2.ResumeRequest(run_id=parent, request_id=str(uuid4())))
+    await carry_all(world)
+
+    other = await latest_child(world, parent)
+    assert other != child
+    assert await world.first.state(other) == "RUNNING"
 
 
 # --- retention

@@ -16,7 +16,8 @@ from headway.api.events.v1 import events_pb2
 from headway.api.runs.v1 import runs_pb2
 from headway.coordinator.engine import lanes
 from headway.coordinator.engine.children import Children
-from tests.rpc.world import Coordinator, World
+from headway.coordinator.engine.starting import Starts
+from tests.rpc.world import Coordinator, World, refusal_of
 
 LEAF = """
 workflow: leaf
@@ -317,6 +318,44 @@ async def test_a_stop_overtakes_a_start_that_has_looked_at_the_parent_already(
     assert await world.one("SELECT count(*) FROM runs WHERE parent IS NOT NULL") == is_known
 
 
+@pytest.mark.parametrize("how", ["cancelled", "timed out"])
+@pytest.mark.parametrize("version", [0, 1])
+async def test_a_stop_is_not_lost_when_all_versions_are_deleted_while_the_start_is_on_its_way(
+    world: World, monkeypatch: pytest.MonkeyPatch, how: str, version: int
+) -> None:
+    source = PARENT.replace("input: {n", f"timeout: 1m, {f'version: {version}, ' if version else ''}input: {{n")
+    parent, child = await begun(world, source, LEAF)
+    (start,) = await handovers(world)
+    other = await world.coordinator()
+    chosen, go = asyncio.Event(), asyncio.Event()
+    choose = Starts._choose_versions
+
+    async def stop_then(self: Starts, every: Any) -> None:
+        await choose(self, every)
+        if not every[0].ask.is_cancelled:
+            chosen.set()
+            await go.wait()
+
+    monkeypatch.setattr(Starts, "_choose_versions", stop_then)
+    starting = asyncio.create_task(carry(world, start, keep=True, by=other))
+    await chosen.wait()
+    if how == "cancelled":
+        await world.first.cancel(parent)
+    else:
+        due = await world.let_timers_come_due(parent)
+        await world.first.fire([timer for timer in due if timer.kind == "total_timeout"])
+    await world.database.execute("UPDATE definitions SET deployed = false WHERE workflow = 'leaf'")
+    await world.first.definitions.DeleteVersion(definitions_pb2.DeleteVersionRequest(workflow="leaf", version=1))
+    await carry(world, *await handovers(world, "CancelChild"))
+    go.set()
+    await starting
+    await carry_all(world)
+
+    assert await world.first.state(child) == "CANCELLED"
+    assert await world.dispatches(child) == []
+    assert await world.first.state(parent) == ("CANCELLED" if how == "cancelled" else "FAILED")
+
+
 @pytest.mark.parametrize("first", ["CancelChild", "looked", "StartChild"])
 async def test_a_stop_overtakes_the_order_to_go_on_and_the_child_stays_as_it_was(
     world: World, monkeypatch: pytest.MonkeyPatch, first: str
@@ -589,7 +628,8 @@ async def test_children_are_listed_by_their_parent_latest_first_and_once_each_in
     assert list((await world.first.runs.List(runs_pb2.ListRequest(filter=failed))).runs) == []
 
 
-async def test_a_deploy_warns_of_workflows_that_are_not_there_for_subflow_nodes(world: World) -> None:
+@pytest.mark.parametrize("by", ["deploying", "a dry run", "checking"])
+async def test_it_is_warned_of_workflows_that_are_not_there_for_subflow_nodes(world: World, by: str) -> None:
     source = """
 workflow: caller
 nodes:
@@ -602,8 +642,14 @@ nodes:
 """
 
     async def warnings() -> list[tuple[int, str, str]]:
-        deployed = await world.first.definitions.Deploy(definitions_pb2.DeployRequest(source=source))
-        return [(each.line, each.code, each.message) for each in deployed.warnings]
+        if by == "checking":
+            request = definitions_pb2.CheckRequest(source=source)
+            warnings: Any = (await world.first.definitions.Check(request)).faults
+        else:
+            asked = definitions_pb2.DeployRequest(source=source, dry_run=by == "a dry run")
+            warnings = (await world.first.definitions.Deploy(asked)).warnings
+        assert all(each.warning for each in warnings)
+        return [(each.line, each.code, each.message) for each in warnings]
 
     nothing_there = await warnings()
     await world.first.deploy(LEAF)
@@ -650,3 +696,38 @@ async def test_hand_overs_of_one_call_share_transactions(world: World) -> None:
     assert set(await carry(world, *starts)) == {events_pb2.DELIVER_ANSWER_APPLIED}
 
     assert await world.one(committed) < 30
+
+
+async def test_it_is_not_warned_of_workflows_that_will_be_deployed_beside_it(world: World) -> None:
+    source = PARENT.replace("call, handler: h.after,", "subflow, workflow: other, version: 1,")
+
+    async def warned_of(**fields: Any) -> list[str]:
+        checked = await world.first.definitions.Check(definitions_pb2.CheckRequest(source=source, **fields))
+        return [each.message.partition(" in ")[0] for each in checked.faults]
+
+    await world.first.deploy(LEAF)
+    assert await warned_of() == ["there is no version 1 of other"]
+    assert await warned_of(namespace="shop") == ["no workflow leaf is deployed", "there is no version 1 of other"]
+    assert await warned_of(namespace="shop", beside=["leaf", "other"]) == ["there is no version 1 of other"]
+    assert (await refusal_of(warned_of(namespace="a/b"))).reason == "INVALID_ARGUMENT"
+
+
+async def test_orders_for_different_children_in_one_call_are_carried_out_at_the_same_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.first.deploy(LEAF, PARENT)
+    parents = [await world.first.start("parent", GIVEN) for _ in range(3)]
+    starts = await handovers(world)
+    together = asyncio.Barrier(len(starts))
+    look = Children._wanted
+
+    async def look_together(self: Children, *message: Any) -> Any:
+        await together.wait()
+        return await look(self, *message)
+
+    monkeypatch.setattr(Children, "_wanted", look_together)
+    async with asyncio.timeout(20):
+        answers = await carry(world, *starts)
+
+    assert answers == [events_pb2.DELIVER_ANSWER_APPLIED] * len(parents)
+    assert [await world.first.state(each.run_id) for each in starts] == ["RUNNING"] * len(parents)

@@ -11,6 +11,8 @@ from headway.client._definition_values import Checked, Definition, Deployed, Fau
 from headway.client._refusals import DefinitionFaulty, HeadwayError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headway.client._connection import Connection
 
 
@@ -23,13 +25,17 @@ class DefinitionCalls:
         self._namespace = namespace
         self._definitions = definitions_pb2_grpc.DefinitionsServiceStub(connection.channel)
 
-    async def check(self, source: str) -> Checked:
+    async def check(self, source: str, *, beside: Sequence[str] = ()) -> Checked:
         """Compile YAML text and name every fault; nothing is stored.
+
+        Args:
+            source: YAML.
+            beside: Workflows that will be deployed together with it: it is not warned that they are not there.
 
         Raises:
             PayloadTooLarge: The text is larger than 1 MiB.
         """
-        request = definitions_pb2.CheckRequest(source=source)
+        request = definitions_pb2.CheckRequest(namespace=self._namespace, source=source, beside=beside)
         response = await self._connection.call(self._definitions.Check, request)
         return Checked(workflow=response.workflow, faults=tuple(_translate.fault(each) for each in response.faults))
 

@@ -17,10 +17,11 @@ from headway.cli.arguments import reason
 from headway.cli.changes import effect_lines
 from headway.cli.command import Command, Exit, Mistake, Session
 from headway.cli.output import Output, visible
-from headway.client import Checked, Client, DefinitionFaulty, Deployed, Fault, Patience, Unreachable
+from headway.client import Client, DefinitionFaulty, Deployed, Fault, Patience, Unreachable
 
 ONE_TRY = Patience(give_up_after=timedelta())
 COMPILER = "headway.coordinator"
+NOT_DEPLOYED = "not_deployed"  # the fault of a workflow that a subflow node names and that is not there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,8 @@ class CheckedFile:
 class Check(Command):
     """Compile workflow files and name every fault; nothing is stored.
 
-    The coordinator checks them if one answers; else the compiler on this machine does, if it is installed.
+    The coordinator checks them if one answers; else the compiler on this machine does, if it is installed. Only the
+    coordinator can tell that a workflow which a subflow node names is not deployed, nor among the files.
     """
 
     name: ClassVar = ("check",)
@@ -176,11 +178,15 @@ def _read(files: Sequence[str]) -> list[tuple[str, str]]:
 
 
 async def _check_there(client: Client, sources: Sequence[tuple[str, str]]) -> list[CheckedFile]:
-    checked: list[CheckedFile] = []
-    for file, source in sources:
-        answer: Checked = await client.check(source)
-        checked.append(CheckedFile(file=file, workflow=answer.workflow, faults=answer.faults))
-    return checked
+    answers = [await client.check(source) for _, source in sources]
+    names = tuple({answer.workflow for answer in answers if answer.workflow})
+    for place, (_, source) in enumerate(sources):
+        if len(names) > 1 and any(fault.code == NOT_DEPLOYED for fault in answers[place].faults):
+            answers[place] = await client.check(source, beside=names)  # of which some may be what it misses
+    return [
+        CheckedFile(file=file, workflow=answer.workflow, faults=answer.faults)
+        for (file, _), answer in zip(sources, answers, strict=True)
+    ]
 
 
 async def _check_here(files: Sequence[str]) -> list[CheckedFile]:

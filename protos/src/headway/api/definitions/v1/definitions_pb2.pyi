@@ -46,10 +46,14 @@ class Definition(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., version: _Optional[int] = ..., deployed: _Optional[bool] = ..., digest: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., plan: _Optional[bytes] = ...) -> None: ...
 
 class CheckRequest(_message.Message):
-    __slots__ = ("source",)
+    __slots__ = ("namespace", "source", "beside")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    BESIDE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
     source: str
-    def __init__(self, source: _Optional[str] = ...) -> None: ...
+    beside: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, namespace: _Optional[str] = ..., source: _Optional[str] = ..., beside: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CheckResponse(_message.Message):
     __slots__ = ("workflow", "faults")

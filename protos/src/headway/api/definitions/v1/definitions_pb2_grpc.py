@@ -76,7 +76,8 @@ class DefinitionsServiceServicer:
     """
 
     def Check(self, request, context):
-        """Check compiles YAML and returns every fault; changes nothing. Read only.
+        """Check compiles YAML and returns every fault, and warns of workflows of subflow nodes that are not deployed in the
+        namespace; changes nothing. Read only. PAYLOAD_TOO_LARGE over 1 MiB.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -37,7 +37,9 @@ class DefinitionsServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> DefinitionsServiceAsyncStub: ...
     Check: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.CheckRequest, _definitions_pb2.CheckResponse]
-    """Check compiles YAML and returns every fault; changes nothing. Read only."""
+    """Check compiles YAML and returns every fault, and warns of workflows of subflow nodes that are not deployed in the
+    namespace; changes nothing. Read only. PAYLOAD_TOO_LARGE over 1 MiB.
+    """
     Deploy: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.DeployRequest, _definitions_pb2.DeployResponse]
     """Deploy compiles YAML, stores it as a new version and deploys it, all or nothing. Content that is deployed already
     changes nothing; content of an earlier version deploys that version. A faulty file is answered with its faults, as
@@ -67,7 +69,9 @@ class DefinitionsServiceAsyncStub(DefinitionsServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Check: _aio.UnaryUnaryMultiCallable[_definitions_pb2.CheckRequest, _definitions_pb2.CheckResponse]  # type: ignore[assignment]
-    """Check compiles YAML and returns every fault; changes nothing. Read only."""
+    """Check compiles YAML and returns every fault, and warns of workflows of subflow nodes that are not deployed in the
+    namespace; changes nothing. Read only. PAYLOAD_TOO_LARGE over 1 MiB.
+    """
     Deploy: _aio.UnaryUnaryMultiCallable[_definitions_pb2.DeployRequest, _definitions_pb2.DeployResponse]  # type: ignore[assignment]
     """Deploy compiles YAML, stores it as a new version and deploys it, all or nothing. Content that is deployed already
     changes nothing; content of an earlier version deploys that version. A faulty file is answered with its faults, as
@@ -100,7 +104,9 @@ class DefinitionsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _definitions_pb2.CheckRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_definitions_pb2.CheckResponse, _abc.Awaitable[_definitions_pb2.CheckResponse]]:
-        """Check compiles YAML and returns every fault; changes nothing. Read only."""
+        """Check compiles YAML and returns every fault, and warns of workflows of subflow nodes that are not deployed in the
+        namespace; changes nothing. Read only. PAYLOAD_TOO_LARGE over 1 MiB.
+        """
 
     @_abc_1.abstractmethod
     def Deploy(

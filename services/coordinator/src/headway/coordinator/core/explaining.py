@@ -271,7 +271,8 @@ def _waiting(scene: Scene, row: TaskRow) -> Reason:
         return Reason(path=row.path, kind=ReasonKind.ITEMS, message=message, since=row.ready_at, attempt=row.attempt)
     child = scene.children.get(row.path)
     if node.type is NodeType.SUBFLOW:
-        return _subflow(scene, row, node, child if child is not None and child.attempt == row.attempt else None)
+        is_awaited = child is not None and child.is_open and child.attempt == row.attempt
+        return _subflow(scene, row, node, child if is_awaited else None)
     message = "It waits." if due is None else f"It waits for its time, which is {_when(due, scene.now)}."
     return Reason(
         path=row.path, kind=ReasonKind.TIMER, message=message, since=row.ready_at, until=due, attempt=row.attempt

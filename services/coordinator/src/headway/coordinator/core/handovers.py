@@ -17,10 +17,11 @@ NO_OUTPUT = msgspec.Raw()
 
 
 class StartChild(Struct, frozen=True, kw_only=True):
-    """For the child: start, or, `again`, go on where it failed or was stopped.
+    """For the child: start, or, `again`, go on where it failed or was stopped; one that was deleted tells so.
 
     Attributes:
         version: 0: the one that is deployed when it starts.
+        key: that nobody else may have; None: none.
         deadline_at: it ends by then.
     """
 
@@ -32,6 +33,7 @@ class StartChild(Struct, frozen=True, kw_only=True):
     parent: Parent
     deadline_at: datetime | None
     again: bool = False
+    key: str | None = None
 
 
 class CancelChild(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from headway.coordinator.core.refusals import InvalidPayload, PayloadTooLarge
 
 LIMIT = 1 << 20  # bytes of JSON
 DEPTH = 100
+TEXT_LIMIT = 200  # characters of names and keys
 _LONG_NUMBER = b"0" * 19  # perhaps an integer beyond 64 bits
 _AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _NUL = b"\\u0000"
@@ -50,6 +51,11 @@ def accept_object(raw: bytes, field: str, *, limit: int = LIMIT) -> dict[str, Js
     if not isinstance(value, dict):
         raise InvalidPayload(field=field, problem="it must be a JSON object")
     return value
+
+
+def is_short(text: str) -> bool:
+    """True for what can be a name or a key: 1 to 200 characters without NUL."""
+    return 0 < len(text) <= TEXT_LIMIT and "\x00" not in text
 
 
 def storable_text(text: str, limit: int) -> str:

@@ -275,7 +275,7 @@ class Node:
         keep_last: repeat: finished iterations whose rows are kept; None: all.
         child_workflow: subflow: the workflow to run; its input is `input`. child_version: 0: the deployed one.
         detach: subflow: the run goes its own way once it has started.
-        labels: subflow: of the run that it starts, by name.
+        labels: subflow: of the run that it starts, by name. key: subflow: yields that run's key; None: none.
     """
 
     id: str
@@ -320,6 +320,7 @@ class Node:
     child_version: int = 0
     detach: bool = False
     labels: Mapping[str, Template] = field(default_factory=dict[str, Template])
+    key: Template | None = None
 
 
 FINALLY = "finally"  # the node, of the workflow's own graph, that runs when all else is over: a repeat of one iteration

@@ -241,6 +241,7 @@ def _node_fields(node: Node) -> dict[str, Json]:
         "child_version": node.child_version,
         "detach": node.detach,
         "labels": {name: encode_template(value) for name, value in node.labels.items()},
+        "key": _optional(node.key, encode_template),
     }
 
 
@@ -289,6 +290,7 @@ def _decode_node(data: dict[str, Json]) -> Node:
         child_version=_integer(entries["child_version"]),
         detach=bool(entries["detach"]),
         labels={name: decode_template(value) for name, value in _entries(entries["labels"]).items()},
+        key=_optional(entries["key"], decode_template),
     )
 
 

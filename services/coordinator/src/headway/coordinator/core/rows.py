@@ -16,7 +16,8 @@ from headway.coordinator.core.plan import FailureClass, Json
 PayloadKey: TypeAlias = tuple[str, int, str]  # (path, attempt, "input" | "output" | "list" | "chosen")
 
 COMPENSATING, UNCOMPENSATED, CONCLUDED = "compensating", "uncompensated", "concluded"
-OPEN, REFUSED, UNSTARTED, STARTED, LEFT = "open", "refused", "unstarted", "started", "left"  # states of children
+# States of children, besides those of runs that are over.
+OPEN, REFUSED, UNSTARTED, STARTED, LEFT, GONE = "open", "refused", "unstarted", "started", "left", "gone"
 
 BEATEN = "beaten"  # cause: a join that stops the others fired without it
 STOPPED = "stopped"  # cause: the map or repeat around it is beaten
@@ -63,15 +64,31 @@ class Parent(Struct, frozen=True, kw_only=True):
     Attributes:
         run_id: of the parent, in hexadecimal digits.
         path, attempt: of the subflow node's task that it answers to.
-        depth: how many runs lie around it.
+        place: the outermost run and the paths of the nodes from there on: all runs of one node in one place have it.
+        attempts: of those nodes' tasks: of two runs in one place, the later one's are greater.
         detached: the parent does not wait for it.
     """
 
     run_id: str
     path: str
     attempt: int
-    depth: int
+    place: str
+    attempts: tuple[int, ...]
     detached: bool = False
+
+    @property
+    def depth(self) -> int:
+        """How many runs lie around it."""
+        return len(self.attempts)
+
+    @property
+    def asker(self) -> tuple[str, str, int]:
+        """The attempt that asked for the run."""
+        return self.run_id, self.path, self.attempt
+
+    def follows(self, other: "Parent") -> bool:
+        """True when its run is a later one in the same place."""
+        return self.place == other.place and self.attempts > other.attempts
 
 
 class RunRow(Struct):
@@ -297,7 +314,7 @@ class ChildRow(Struct):
     Attributes:
         child: the run's id, in hexadecimal digits.
         state: OPEN; how the run ended; REFUSED: it could not start; UNSTARTED: cancelled before it started; STARTED:
-            detached, and begun; LEFT: it is waited for no more.
+            detached, and begun; LEFT: it is waited for no more; GONE: it was to go on, and had been deleted.
         stop: why it was told to stop.
     """
 

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -64,9 +64,26 @@ class Definitions:
         engine.serve(self._lookups)
         self._deployed: OrderedDict[WorkflowKey, int] = OrderedDict()  # as looked up last; may not be true any more
 
-    async def check(self, source: str) -> CompileResult:
-        """Compile, off the event loop: a large file takes a while."""
-        return await asyncio.get_running_loop().run_in_executor(None, _compile, source)
+    async def check(self, namespace: str, source: str, beside: Collection[str]) -> tuple[str, tuple[Fault, ...]]:
+        """The workflow's name, empty when it cannot be read, and all faults; nothing is stored.
+
+        Args:
+            namespace: whose it is.
+            source: YAML.
+            beside: workflows that will be deployed together with it.
+
+        Raises:
+            StoreUnavailable: it names other workflows, and the database does not answer.
+        """
+        result = await _compiled(source)
+        if result.plan is None:
+            return "", result.faults
+        missing: tuple[Fault, ...] = ()
+        if others := _others(result, beside):
+            with translated():
+                async with self._pool.acquire() as connection:
+                    missing = await _missing(connection, namespace, others)
+        return result.plan.workflow, _in_order(*result.faults, *missing)
 
     async def deploy(self, namespace: str, source: str, *, dry_run: bool = False) -> Deployed:
         """Store and deploy; identical content changes nothing, and an earlier version's content deploys that version.
@@ -80,7 +97,7 @@ class Definitions:
             Faulty: with every fault.
             StoreUnavailable: the database does not answer.
         """
-        result = await self.check(source)
+        result = await _compiled(source)
         if result.plan is None:
             raise Faulty(result.faults)
         workflow = result.plan.workflow
@@ -101,10 +118,10 @@ class Definitions:
                 changed = same is None or not same["deployed"]
                 if changed and not dry_run:
                     await make_deployed(connection, namespace, workflow, version)
-                others = [each for each in result.named if each.workflow != workflow]
+                others = _others(result)
                 missing = await _missing(connection, namespace, others) if others else ()
         effect = await before.effect(source)
-        warnings = tuple(sorted((*result.faults, *missing), key=lambda fault: (fault.line, fault.column)))
+        warnings = _in_order(*result.faults, *missing)
         return Deployed(workflow=workflow, version=version, changed=changed, warnings=warnings, effect=effect)
 
     def remembered(self, namespace: str, workflow: str) -> tuple[int, Graph] | None:
@@ -135,6 +152,19 @@ class Definitions:
                 raise answer
             found[key] = answer
         return [found[key] for key in wanted]
+
+    async def to_cancel(self, key: VersionKey) -> Chosen:
+        """The version of a run that is cancelled before it starts; 0: the one that is deployed, else the latest.
+
+        One that was deleted will do, as long as a start may still be on its way to it.
+
+        Raises:
+            StoreUnavailable: the database does not answer.
+        """
+        with translated():
+            async with self._pool.acquire() as connection:
+                version = await connection.fetchval(SQL["find_to_cancel"], *key)
+                return await self._choose(connection, key, version or 0)
 
     async def graph(self, key: VersionKey) -> Graph:
         """The graph of the version that a run is on."""
@@ -192,6 +222,21 @@ async def _missing(connection: Connection, namespace: str, named: Sequence[Named
         with suppress(Enough):
             faults.add(each.place, Code.NOT_DEPLOYED, message, remedy, warning=True)
     return faults.ordered()
+
+
+def _others(result: CompileResult, beside: Collection[str] = ()) -> list[Named]:
+    """What its subflow nodes name and what may not be there; a version of what comes `beside` may not be, either."""
+    own = "" if result.plan is None else result.plan.workflow
+    return [each for each in result.named if each.workflow != own and (each.version or each.workflow not in beside)]
+
+
+def _in_order(*faults: Fault) -> tuple[Fault, ...]:
+    return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column)))
+
+
+async def _compiled(source: str) -> CompileResult:
+    """Compile, off the event loop: a large file takes a while."""
+    return await asyncio.get_running_loop().run_in_executor(None, _compile, source)
 
 
 def _compile(source: str) -> CompileResult:

@@ -386,3 +386,11 @@ class Lane(Generic[Item]):
             _log.error("lane %s: item left out: %r", self.name, item, exc_info=error, extra=extra)
             self._settle(batch[0], EventUndecidable(problem=f"{type(error).__name__}: {error}"))
             bare(error)
+
+
+def whole(answers: list[Any]) -> list[Any]:
+    """The answers, unless the whole is to be repeated: then raises StoreUnavailable or Overloaded."""
+    for answer in answers:
+        if isinstance(answer, StoreUnavailable | Overloaded):
+            raise answer
+    return answers

@@ -22,21 +22,22 @@ from headway.coordinator.core.refusals import (
     InvalidInput,
     InvalidLabel,
     KeyReused,
-    Overloaded,
     Refusal,
     WorkflowNotFound,
     bare,
 )
 from headway.coordinator.core.rows import Parent
 from headway.coordinator.core.schemas import in_one_line, misfits
-from headway.coordinator.engine.definitions import Definitions
+from headway.coordinator.engine.definitions import Chosen, Definitions
 from headway.coordinator.engine.engine import Engine
-from headway.coordinator.engine.lanes import Committed, Lane, Ticket
+from headway.coordinator.engine.lanes import Committed, Lane, Ticket, whole
 from headway.coordinator.engine.submissions import OUTDATED, Start
 from headway.coordinator.engine.telemetry import begin
-from headway.coordinator.ids import bucket_of, is_seeded_by, key_bucket
+from headway.coordinator.ids import bucket_of, is_seeded_by, key_bucket, run_id_text
 from headway.coordinator.store.errors import StoreUnavailable, translated
+from headway.coordinator.store.loading import parent_of
 from headway.coordinator.store.starting import Claim, StartKey, claim_keys, find_keys, find_started
+from headway.coordinator.store.statements import SQL
 
 KEY_LANES = 4  # transactions that claim keys at the same time: each is of one of the keys' many buckets
 
@@ -47,8 +48,9 @@ class StartAsk:
 
     Attributes:
         version: 0: the deployed one.
+        chosen: the version that it takes, when that is settled.
         run_id: of the run, when that is settled; None: it follows from the request.
-        parent, deadline_at, is_cancelled: of a child: as events.RunStarted has them.
+        parent, deadline_at, is_cancelled: of a child: as events.RunStarted has them. It needs a key for itself.
         adopts: a run of the key and the workflow will do, whatever it was started with.
     """
 
@@ -61,6 +63,7 @@ class StartAsk:
     trace: str
     labels: Mapping[str, str]
     adopts: bool = False
+    chosen: Chosen | None = None
     run_id: UUID | None = None
     parent: Parent | None = None
     deadline_at: datetime | None = None
@@ -145,8 +148,11 @@ class Starts:
         return [each.answer or LookupError("a start without an answer") for each in every]
 
     async def _choose_versions(self, every: Sequence[_Beginning]) -> None:
-        wanted = [(each.ask.namespace, each.ask.workflow, each.ask.version) for each in every]
-        for each, chosen in zip(every, await self._definitions.to_run(wanted), strict=True):
+        open_asks = [each.ask for each in every if each.ask.chosen is None]
+        found = await self._definitions.to_run([(ask.namespace, ask.workflow, ask.version) for ask in open_asks])
+        looked_up = iter(found)
+        for each in every:
+            chosen = each.ask.chosen or next(looked_up)
             if isinstance(chosen, WorkflowNotFound):
                 each.fault = chosen
                 continue
@@ -160,9 +166,8 @@ class Starts:
         not refused any more once it has the key.
         """
         ask = each.ask
-        known = (
-            None if ask.version or ask.key is not None else self._definitions.remembered(ask.namespace, ask.workflow)
-        )
+        is_open = not ask.version and ask.key is None and ask.chosen is None
+        known = self._definitions.remembered(ask.namespace, ask.workflow) if is_open else None
         if known is None:
             return False
         each.is_remembered, (each.version, each.graph) = True, known
@@ -185,8 +190,27 @@ class Starts:
             for number, part in parts.items()
         ]
         for part, call in calls:
-            for (each, digest, _), holder in zip(part, _whole(await call), strict=True):
-                _take(each, digest, holder)
+            for (each, digest, ask), holder in zip(part, whole(await call), strict=True):
+                if isinstance(holder, Claim) and holder.run_id != each.run_id and each.ask.parent is not None:
+                    await self._take_over(each, ask, holder)
+                else:
+                    _take(each, digest, holder)
+
+    async def _take_over(self, each: _Beginning, ask: _KeyAsk, holder: Claim) -> None:
+        """A child gets its key from an earlier run of its node in the same place, when that is over."""
+        own, claim = each.ask.parent, ask.claim
+        if own is None or claim is None:
+            each.answer = each.fault
+            return
+        with translated():
+            async with self._engine.pool.acquire() as connection:
+                former = await connection.fetchrow(SQL["find_parent"], bucket_of(holder.run_id), holder.run_id)
+                before = None if former is None or former["finished_at"] is None else parent_of(former["parent"])
+                if before is not None and own.follows(before):
+                    held = holder.run_id, claim.run_id, claim.digest
+                    if await connection.fetchval(SQL["pass_start_key"], ask.bucket, *ask.key, *held):
+                        return
+        each.answer = KeyReused(key=ask.key[1], holder=run_id_text(holder.run_id))
 
     async def _hold_keys(self, tickets: Sequence[Ticket[_KeyAsk]]) -> Committed[_KeyAsk]:
         """Ask for the keys of one bucket after the other; each bucket's claims are a transaction of their own."""
@@ -213,7 +237,7 @@ class Starts:
         ]
         try:
             starts = [_start(each, span.traceparent) for each, span in zip(sound, spans, strict=True)]
-            answers = _whole(await self._engine.submit(starts, new=True, admitted=True))
+            answers = whole(await self._engine.submit(starts, new=True, admitted=True))
         finally:
             for span in spans:
                 span.end()
@@ -256,14 +280,6 @@ async def _judge(each: _Beginning, plan: Plan, *, is_alone: bool) -> None:
             each.labels = labels_of(plan.labels, each.ask.labels, each.ask.input)
         except InvalidLabel as fault:
             each.fault = bare(fault)
-
-
-def _whole(answers: list[Any]) -> list[Any]:
-    """The answers, unless the whole is to be repeated: then raises StoreUnavailable or Overloaded."""
-    for answer in answers:
-        if isinstance(answer, StoreUnavailable | Overloaded):
-            raise answer
-    return answers
 
 
 def _digest(ask: StartAsk) -> str:
@@ -317,7 +333,8 @@ def _again(each: _Beginning, run: Any) -> Answer:
         return each.fault
     if (
         run is None
-        or (run["namespace"], run["workflow"], run["key"]) != (ask.namespace, ask.workflow, ask.key)
+        or (run["namespace"], run["workflow"]) != (ask.namespace, ask.workflow)
+        or (ask.parent is None and run["key"] != ask.key)
         or (not ask.adopts and ask.version not in (0, run["version"]))
         or (not ask.adopts and _canonical(orjson.loads(run["input"])) != _canonical(ask.input.value))
     ):

@@ -376,12 +376,16 @@ class StopChild(Cancel, frozen=True, kw_only=True):
 
 
 class Retry(Submission, frozen=True, kw_only=True):
-    """Reopen the run. Answers {"chosen", "reset", "kept", "epoch", "children", "runs_finally"}."""
+    """Reopen the run. Answers {"chosen", "reset", "kept", "epoch", "children", "runs_finally"}.
+
+    `gone`: children that were deleted.
+    """
 
     answer_fields = frozenset({"chosen", "reset", "kept", "epoch", "children", "runs_finally"})
 
     chosen: tuple[str, ...]
     render_inputs: bool
+    gone: frozenset[str] = frozenset()
 
     def event(self, at: datetime, chance: float) -> RunEvent:
         """RunRetried."""
@@ -401,7 +405,11 @@ class Retry(Submission, frozen=True, kw_only=True):
             "reset": list(opened.reset),
             "kept": list(opened.kept),
             "epoch": run_after(decision).epoch,
-            "children": [_taken_up(action, state) for action in decision.actions if _takes_up(action, state)],
+            "children": [
+                _taken_up(action, state)
+                for action in decision.actions
+                if _takes_up(action, state) and action.child not in self.gone
+            ],
             "runs_finally": state.graph.has_finally,
         }
 
@@ -418,7 +426,8 @@ class GoOn(Submission, frozen=True, kw_only=True):
 
     def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
         """True when it was told so before."""
-        return True if draft.run.parent == self.parent else None
+        known = draft.run.parent
+        return True if known is not None and known.asker == self.parent.asker else None
 
     def answer(self, decision: Decision, state: State) -> object:
         """It goes on, or its end was told."""

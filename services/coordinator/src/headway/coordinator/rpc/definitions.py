@@ -25,9 +25,9 @@ class DefinitionsService(definitions_pb2_grpc.DefinitionsServiceServicer):
     @refusing
     async def Check(self, request: pb.CheckRequest, context: Any) -> pb.CheckResponse:
         """Compile, and say what is wrong."""
-        result = await self._definitions.check(_source(request.source))
-        workflow = result.plan.workflow if result.plan is not None else ""
-        return pb.CheckResponse(workflow=workflow, faults=[messages.fault(fault) for fault in result.faults])
+        namespace, source = namespace_of(request.namespace), _source(request.source)
+        workflow, faults = await self._definitions.check(namespace, source, frozenset(request.beside))
+        return pb.CheckResponse(workflow=workflow, faults=[messages.fault(fault) for fault in faults])
 
     @refusing
     async def Deploy(self, request: pb.DeployRequest, context: Any) -> pb.DeployResponse:

@@ -12,7 +12,7 @@ from headway.api.events.v1 import events_pb2, events_pb2_grpc
 from headway.api.outbox.v1 import outbox_pb2, outbox_pb2_grpc
 from headway.api.timers.v1 import timers_pb2, timers_pb2_grpc
 from headway.coordinator.core.handovers import KINDS, read
-from headway.coordinator.core.payloads import accept
+from headway.coordinator.core.payloads import accept, is_short
 from headway.coordinator.core.refusals import (
     BatchTooLarge,
     InvalidArgument,
@@ -28,7 +28,7 @@ from headway.coordinator.engine.starting import Started
 from headway.coordinator.engine.submissions import Expire, Fire, Moved, Signal, Submission
 from headway.coordinator.ids import MalformedId, parse_run_id, parse_task_id, task_id
 from headway.coordinator.rpc.refusing import refusing
-from headway.coordinator.rpc.requests import duration_of, is_short
+from headway.coordinator.rpc.requests import duration_of
 from headway.coordinator.store.errors import StoreUnavailable
 
 ITEMS = 1_000

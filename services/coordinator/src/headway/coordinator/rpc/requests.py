@@ -7,13 +7,12 @@ from uuid import UUID, uuid5
 
 from google.protobuf.duration_pb2 import Duration
 
-from headway.coordinator.core.payloads import storable_text
+from headway.coordinator.core.payloads import TEXT_LIMIT, is_short, storable_text
 from headway.coordinator.core.refusals import InvalidArgument, InvalidRequestId, RunNotFound
 from headway.coordinator.ids import MalformedId, parse_run_id
 from headway.runtime.queues import NAMESPACE_PATTERN, is_namespace
 
 LONGEST = timedelta(days=3_650)  # of any pause
-TEXT_LIMIT = 200  # characters of names and keys
 GRACE_SECONDS = 60
 REASON_LIMIT = 1_000  # characters
 LONGEST_GRACE = timedelta(days=1)
@@ -37,11 +36,6 @@ def short_text(text: str, field: str) -> str:
 def optional_text(text: str, field: str) -> str:
     """A name to filter by; empty: none. Raises InvalidArgument."""
     return short_text(text, field) if text else ""
-
-
-def is_short(text: str) -> bool:
-    """True for 1 to 200 characters without NUL."""
-    return 0 < len(text) <= TEXT_LIMIT and "\x00" not in text
 
 
 def run_id_of(text: str, namespace: str) -> UUID:

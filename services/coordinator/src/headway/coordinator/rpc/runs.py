@@ -10,7 +10,7 @@ from headway.api.runs.v1 import runs_pb2_grpc
 from headway.coordinator.core.document import EMPTY, NULL, Document
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.paths import inside
-from headway.coordinator.core.payloads import accept
+from headway.coordinator.core.payloads import accept, is_short
 from headway.coordinator.core.refusals import (
     BatchTooLarge,
     InvalidArgument,
@@ -37,7 +37,6 @@ from headway.coordinator.rpc.refusing import Refused, item_refusal, refuse, refu
 from headway.coordinator.rpc.requests import (
     duration_ms,
     grace_of,
-    is_short,
     namespace_of,
     optional_text,
     page_size,
@@ -288,14 +287,16 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
     async def Retry(self, request: pb.RetryRequest, context: Any) -> pb.RetryResponse:
         """Reopen a run."""
         namespace = namespace_of(request.namespace)
+        run_id = run_id_of(request.run_id, namespace)
         answer = await self._one(
             Retry(
-                run_id=run_id_of(request.run_id, namespace),
+                run_id=run_id,
                 namespace=namespace,
                 request_id=request_id_of(request.request_id),
                 chosen=tuple(request.from_nodes),
                 render_inputs=request.render_inputs,
                 dry_run=request.dry_run,
+                gone=await reading.find_gone_children(self._engine.pool, run_id),
             )
         )
         return pb.RetryResponse(**answer)

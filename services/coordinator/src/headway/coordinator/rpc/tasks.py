@@ -7,7 +7,7 @@ from headway.api.tasks.v1 import tasks_pb2 as pb
 from headway.api.tasks.v1 import tasks_pb2_grpc
 from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.events import Failure
-from headway.coordinator.core.payloads import accept, accept_object, storable_text
+from headway.coordinator.core.payloads import accept, accept_object, is_short, storable_text
 from headway.coordinator.core.plan import FailureClass
 from headway.coordinator.core.refusals import (
     BatchTooLarge,
@@ -31,7 +31,7 @@ from headway.coordinator.engine.submissions import (
 from headway.coordinator.ids import MalformedId, parse_task_id, run_id_text, task_id
 from headway.coordinator.rpc import messages
 from headway.coordinator.rpc.refusing import Refused, item_refusal, refuse, refusing
-from headway.coordinator.rpc.requests import duration_ms, is_short, namespace_of, traceparent_of
+from headway.coordinator.rpc.requests import duration_ms, namespace_of, traceparent_of
 from headway.coordinator.store.beats import Beat
 from headway.coordinator.store.errors import StoreUnavailable
 

@@ -9,6 +9,7 @@ import asyncpg
 
 from headway.coordinator.core.rows import ChildRow
 from headway.coordinator.ids import bucket_of
+from headway.coordinator.store.deleting import get_ends
 from headway.coordinator.store.errors import translated
 from headway.coordinator.store.loading import find_children
 from headway.coordinator.store.pool import Pool
@@ -76,6 +77,16 @@ async def get_run(
                 loops=await connection.fetch(SQL["get_run_loops"], bucket, run_id, paths),
                 children=children,
             )
+
+
+async def find_gone_children(pool: Pool, run_id: UUID) -> frozenset[str]:
+    """Ids, in hexadecimal digits, of runs that a retry would take up and that have been deleted."""
+    with translated():
+        async with pool.acquire() as connection:
+            records = await connection.fetch(SQL["find_ended_children"], bucket_of(run_id), run_id)
+    asked = [record["child_run_id"] for record in records]
+    there = await get_ends(pool, asked) if asked else {}
+    return frozenset(child.hex for child in asked if child not in there)
 
 
 async def get_items(pool: Pool, run_id: UUID, loop: str, state: str, from_index: int, limit: int) -> list[Any]:

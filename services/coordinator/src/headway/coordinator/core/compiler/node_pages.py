@@ -268,6 +268,11 @@ nodes:
                 type="SubflowRefused",
                 when="the child could not start; `error.reason` says why, such as `WORKFLOW_NOT_FOUND`",
             ),
+            Ending(
+                failure_class="exec_failed",
+                type="SubflowKeyTaken",
+                when="another run has the `key`, `error.key`: `error.run_id` names it",
+            ),
             Ending(failure_class="exec_failed", type="SubflowTooDeep", when="16 runs lie around it already"),
             Ending(failure_class="timeout", type="total_timeout", when="it took longer than `timeout`"),
         ),

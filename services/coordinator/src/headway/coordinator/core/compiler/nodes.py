@@ -315,6 +315,7 @@ def _read_subflow(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeD
         child_version=entries.integer("version") or 0,
         input=entries.template("input"),
         labels=labels,
+        key=entries.template("key"),
         detach=entries.boolean("detach") or False,
         retry=read_retry(reading, entries) if "retry" in entries else draft.node.retry,
         timeouts=TimeOuts(total_ms=entries.duration("timeout")),

@@ -28,8 +28,10 @@ from headway.coordinator.core.handovers import (
 )
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.paths import scope_of
+from headway.coordinator.core.payloads import is_short
 from headway.coordinator.core.plan import FailureClass
-from headway.coordinator.core.rows import LEFT, REFUSED, STARTED, UNCOMPENSATED, UNSTARTED, Parent
+from headway.coordinator.core.refusals import InvalidKey
+from headway.coordinator.core.rows import GONE, LEFT, REFUSED, STARTED, UNCOMPENSATED, UNSTARTED, Parent
 from headway.coordinator.core.templates import render
 
 if TYPE_CHECKING:
@@ -44,20 +46,16 @@ if TYPE_CHECKING:
 MAX_DEPTH = 16  # of runs in one another
 MESSAGE = 4_096  # characters of a child's error that its parent keeps
 TAKEN_UP = frozenset({RunState.FAILED.value, RunState.CANCELLED.value})  # ends that a retry of the parent goes on from
+_STOPPED = frozenset({RunState.CANCELLED.value, UNSTARTED, REFUSED, GONE})  # ends of a run that was told to stop
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 def too_deep(walk: Walk) -> Failure | None:
     """The failure of a node that would start one run too many inside the others; None: it would not."""
-    if _depth(walk) <= MAX_DEPTH:
+    if walk.run.parent is None or walk.run.parent.depth < MAX_DEPTH:
         return None
     message = f"{MAX_DEPTH} runs lie around this one already: does a workflow start itself?"
     return Failure(failure_class=FailureClass.EXEC_FAILED, type="SubflowTooDeep", message=message)
-
-
-def _depth(walk: Walk) -> int:
-    parent = walk.run.parent
-    return 1 if parent is None else parent.depth + 1
 
 
 def start(walk: Walk, path: str, *, again: bool = False) -> None:
@@ -67,9 +65,12 @@ def start(walk: Walk, path: str, *, again: bool = False) -> None:
     takes_up = before is not None and before.state in TAKEN_UP
     child = before.child if before is not None and takes_up else walk.draft.child_id(path, row.attempt)
     try:
-        labels = _labels(walk, path, node)
+        labels, key = _labels(walk, path, node), _key(walk, path, node)
     except (ExpressionError, TooMuchToDecide) as error:
         walk.fail(path, "wait_failed", expression_failure(error), retryable=False)
+        return
+    except InvalidKey as refusal:
+        walk.fail(path, "wait_failed", _refused(node.child_workflow, refusal.reason, str(refusal)), retryable=False)
         return
     message = StartChild(
         namespace=walk.run.namespace,
@@ -80,6 +81,7 @@ def start(walk: Walk, path: str, *, again: bool = False) -> None:
         parent=_parent(walk, path, row.attempt, detached=node.detach),
         deadline_at=None if node.detach else _deadline(walk),
         again=takes_up,
+        key=key,
     )
     walk.emit(
         do.OpenChild(
@@ -105,8 +107,31 @@ def _labels(walk: Walk, path: str, node: Node) -> dict[str, str]:
     return labels
 
 
+def _key(walk: Walk, path: str, node: Node) -> str | None:
+    """The key that the run is to have; null: none. Raises InvalidKey."""
+    if node.key is None:
+        return None
+    scope = Scope(walk, scope_of(path), target=path)
+    value = Document.of(render(node.key, scope.lookup, scope.present, scope.effort)).value
+    if isinstance(value, float) and value.is_integer():  # however the number is spelt, it is the same key
+        value = int(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if value is not None and not (isinstance(value, str) and is_short(value)):
+        raise InvalidKey
+    return value
+
+
 def _parent(walk: Walk, path: str, attempt: int, *, detached: bool) -> Parent:
-    return Parent(run_id=walk.draft.state.run_id, path=path, attempt=attempt, depth=_depth(walk), detached=detached)
+    run_id, above = walk.draft.state.run_id, walk.run.parent
+    return Parent(
+        run_id=run_id,
+        path=path,
+        attempt=attempt,
+        place=f"{run_id if above is None else above.place}/{path}",
+        attempts=(attempt,) if above is None else (*above.attempts, attempt),
+        detached=detached,
+    )
 
 
 def _deadline(walk: Walk) -> datetime | None:
@@ -167,7 +192,10 @@ def finish(walk: Walk, event: ChildFinished) -> None:
     path, state = event.path, event.state
     child = walk.draft.write_child(path)
     walk.emit(do.CloseChild(path=path, attempt=event.attempt, state=state))
-    if state == STARTED:
+    if state == GONE and child.stop is None:
+        if not walk.run.is_paused:
+            start(walk, path)  # of this attempt, which took up another's run, there was none yet
+    elif state == STARTED:
         walk.complete(path, "wait_succeeded", Document.of({"run_id": event.child}))
     elif state == RunState.SUCCEEDED:
         broken = None
@@ -177,7 +205,7 @@ def finish(walk: Walk, event: ChildFinished) -> None:
             walk.complete(path, "wait_succeeded", event.output)
         else:
             walk.fail(path, "wait_failed", broken, retryable=True)
-    elif state in (RunState.CANCELLED, UNSTARTED, REFUSED) and child.stop is not None:
+    elif state in _STOPPED and child.stop is not None:
         walk.cancel(path, child.stop)
     else:
         walk.fail(path, "wait_failed", _failure(event, child), retryable=state == RunState.FAILED)
@@ -186,11 +214,13 @@ def finish(walk: Walk, event: ChildFinished) -> None:
 def _failure(event: ChildFinished, child: ChildRow) -> Failure:
     error = event.error or {}
     message = str(error.get("message"))[:MESSAGE]
-    details: dict[str, Json] = {"workflow": child.workflow, "run_id": event.child}
+    if event.state == REFUSED and "holder" in error:
+        held: dict[str, Json] = {"workflow": child.workflow, "key": error["key"], "run_id": error["holder"]}
+        message = f"{child.workflow} could not start: its key is that of run {error['holder']}"
+        return Failure(failure_class=FailureClass.EXEC_FAILED, type="SubflowKeyTaken", message=message, details=held)
     if event.state == REFUSED:
-        details["reason"] = str(error.get("type"))
-        message = f"{child.workflow} could not start: {message}"
-        return Failure(failure_class=FailureClass.EXEC_FAILED, type="SubflowRefused", message=message, details=details)
+        return _refused(child.workflow, str(error.get("type")), message, run_id=event.child)
+    details: dict[str, Json] = {"workflow": child.workflow, "run_id": event.child}
     paths = error.get("paths")
     nodes: list[Json] = [str(path) for path in paths] if isinstance(paths, list) else []
     details["nodes"] = nodes
@@ -201,6 +231,15 @@ def _failure(event: ChildFinished, child: ChildRow) -> Failure:
         type="SubflowFailed" if is_failed else "SubflowCancelled",
         message=f"run {event.child} of {child.workflow} {how}: {message}",
         details=details,
+    )
+
+
+def _refused(workflow: str, reason: str, message: str, **details: Json) -> Failure:
+    return Failure(
+        failure_class=FailureClass.EXEC_FAILED,
+        type="SubflowRefused",
+        message=f"{workflow} could not start: {message}",
+        details={"workflow": workflow, "reason": reason, **details},
     )
 
 

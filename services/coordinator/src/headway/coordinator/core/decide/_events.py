@@ -259,7 +259,8 @@ def _signal_received(walk: Walk, event: SignalReceived) -> None:
 
 
 def _run_cancelled(walk: Walk, event: RunCancelled) -> None:
-    is_taken_up = event.parent is not None and event.parent != walk.run.parent
+    known = None if walk.run.parent is None else walk.run.parent.asker
+    is_taken_up = event.parent is not None and event.parent.asker != known
     if event.parent is not None and is_taken_up:
         walk.emit(do.AdoptRun(parent=event.parent))
         if walk.run.is_final:  # it came before the order to go on, which then finds that the run was told of it

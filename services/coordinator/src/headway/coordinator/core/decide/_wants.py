@@ -90,7 +90,7 @@ def _after(graph: Graph, name: str) -> frozenset[Key]:
 def _reads(node: Node) -> Iterable[VariablePath]:
     templates: list[Template] = [
         template
-        for template in (node.input, node.message, node.until, node.wait, node.zone, node.over)
+        for template in (node.input, node.message, node.until, node.wait, node.zone, node.over, node.key)
         if template is not None
     ]
     templates.extend(node.values.values())

@@ -54,7 +54,7 @@ CREATE TABLE runs (
     vars            bytea       NOT NULL,           -- JSON object, written by `set` nodes
     paused_at       timestamptz,                    -- nothing is dispatched until it is resumed
     steering        bytea,                          -- JSON: what people asked of it, and what is held by a pause
-    parent          bytea,                          -- JSON {run_id, path, attempt, depth, detached}: whose child it is
+    parent          bytea,                          -- JSON {run_id, path, attempt, place, attempts, detached}: whose child
     CONSTRAINT runs_pkey PRIMARY KEY (bucket, run_id),
     CONSTRAINT runs_state CHECK (state IN ('pending', 'running', 'succeeded', 'failed', 'cancelled')),
     CONSTRAINT runs_ending CHECK (ending IN ('compensating', 'uncompensated', 'concluded')),
@@ -298,7 +298,7 @@ CREATE TABLE children (
     stop         text,                               -- why it was told to stop
     CONSTRAINT children_pkey PRIMARY KEY (bucket, run_id, path, attempt),
     CONSTRAINT children_state CHECK (state IN
-        ('open', 'succeeded', 'failed', 'cancelled', 'refused', 'unstarted', 'started', 'left'))
+        ('open', 'succeeded', 'failed', 'cancelled', 'refused', 'unstarted', 'started', 'left', 'gone'))
 ) WITH (fillfactor = 60);
 
 CREATE TABLE run_events (

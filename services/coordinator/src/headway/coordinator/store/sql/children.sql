@@ -13,11 +13,12 @@ CROSS JOIN LATERAL (
 ) AS c;
 
 -- name: put_children
--- Runs that were asked for, or whose end came.
+-- Runs that were asked for, also in the place of one that was deleted, or whose end came.
 INSERT INTO children (bucket, run_id, path, attempt, child_run_id, workflow, version, detached, created_at, state, stop)
 SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::uuid[], $6::text[], $7::integer[], $8::boolean[],
     $9::timestamptz[], $10::text[], $11::text[]) AS x
-ON CONFLICT (bucket, run_id, path, attempt) DO UPDATE SET state = EXCLUDED.state, stop = EXCLUDED.stop;
+ON CONFLICT (bucket, run_id, path, attempt) DO UPDATE
+SET child_run_id = EXCLUDED.child_run_id, created_at = EXCLUDED.created_at, state = EXCLUDED.state, stop = EXCLUDED.stop;
 
 -- name: get_children
 -- All runs that a run's subflow nodes started, latest first, behind ($3, $4); each once, however often it was taken up.
@@ -30,6 +31,10 @@ WHERE bucket = $1 AND run_id = $2 AND (created_at, child_run_id) < ($3, $4)
   )
 ORDER BY created_at DESC, child_run_id DESC
 LIMIT $5;
+
+-- name: find_ended_children
+-- Runs that a retry of a run may take up: they failed or were cancelled.
+SELECT DISTINCT child_run_id FROM children WHERE bucket = $1 AND run_id = $2 AND state IN ('failed', 'cancelled');
 
 -- name: find_wanted
 -- Of runs that are asked to start, those that their parents still wait for, and whether they were told to stop since.

@@ -20,6 +20,14 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS d;
 
+-- name: find_to_cancel
+-- The version that a run takes that is cancelled before it starts: also one that was deleted, while its plan is kept.
+SELECT version
+FROM definitions
+WHERE namespace = $1 AND workflow = $2 AND ($3::integer IN (0, version)) AND plan <> ''
+ORDER BY deployed DESC, version DESC
+LIMIT 1;
+
 -- name: claim_start_keys
 -- Each key claims a ready-made run id; the run is inserted under it afterwards. Their bucket is the keys' own. In order,
 -- so that two that claim the same keys do not wait for each other.
@@ -40,6 +48,16 @@ CROSS JOIN LATERAL (
     WHERE bucket = $1 AND namespace = x.namespace AND key = x.key
     LIMIT 1
 ) AS k;
+
+-- name: pass_start_key
+-- A key goes from a run that is over to the one that follows it, unless it is another's by now.
+UPDATE start_keys SET run_id = $5, digest = $6
+WHERE bucket = $1 AND namespace = $2 AND key = $3 AND run_id = $4
+RETURNING true;
+
+-- name: find_parent
+-- Whose child a run is, and since when it is over.
+SELECT parent, finished_at FROM runs WHERE bucket = $1 AND run_id = $2;
 
 -- name: find_started
 -- Runs that were started before, with what they were started with.

@@ -309,6 +309,12 @@ NODES: Mapping[NodeType, NodeKind] = {
             Field(name="input", kind=Kind.TEMPLATE, doc="The child's input, rendered once.", default="{}"),
             shared.labels("Labels of the child, besides those that its definition computes; null: no such label."),
             Field(
+                name="key",
+                kind=Kind.TEMPLATE,
+                doc="The child's business key, a text or a number; null: none. The node fails when another run has it.",
+                default="none",
+            ),
+            Field(
                 name="detach",
                 kind=Kind.BOOLEAN,
                 doc="The node succeeds with `{run_id}` as soon as the child has started, and nothing stops it later.",
