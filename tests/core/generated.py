@@ -293,6 +293,7 @@ def _node(  # noqa: PLR0911 - one for each type
                 child_workflow="other",
                 child_version=choices.of((0, 0, 3)),
                 labels=choices.of(({}, {"n": reference("input.n")}, {"who": reference("input.nothing")})),
+                key=choices.of((None, reference("input.n"), Literal(value=None))),
                 output_schema=choices.of(SCHEMAS),
                 input=choices.of(_inputs(incoming) + (_INSIDE if depth else [])),
                 optional=choices.of((False, False, True)),

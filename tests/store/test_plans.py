@@ -44,14 +44,13 @@ HOT = {
     "look_at_renewals",
     "get_scopes",
     "delete_scope",
-    "get_first_waits",
     "delete_wait",
 }
 BY_WHOLE_KEY = BY_KEY | {
     "tasks": (*RUN_KEY, "path"),
     "outputs": (*RUN_KEY, "path", "attempt", "role"),
     "scopes": (*RUN_KEY, "loop", "index"),
-    "waits": (*RUN_KEY, "path|name"),
+    "waits": (*RUN_KEY, "path"),
 }
 ALSO_BY_KEY = {"signals_waiting", "waits_by_name"}
 # What these read instead is shown by test_lists.py.
@@ -137,11 +136,9 @@ async def faults(database: asyncpg.Connection[asyncpg.Record]) -> list[str]:
             table = table_of[index] if index else node.get("Relation Name", "")
             compared = node.get("Index Cond", "")
             is_key = index == f"{table}_pkey" or index in ALSO_BY_KEY
-            if node["Node Type"] == "Tid Scan" and node.get(
-                "TID Cond"
-            ):  # of a row that was looked up by its key before
-                continue
-            is_whole = all(re.search(rf"\b({column})\b", compared) for column in keys.get(table, ()))
+            if node["Node Type"] == "Tid Scan" and node.get("TID Cond"):
+                continue  # of a row that was looked up by its key before
+            is_whole = all(re.search(rf"\b{column}\b", compared) for column in keys.get(table, ()))
             if table in keys and "Scan" in node["Node Type"] and not (is_key and is_whole):
                 found.append(f"{name}: {node['Node Type']} on {table} by {index}: {compared}")
     return found

@@ -229,5 +229,7 @@ UNTOLD = frozenset(
         do.OpenLoop,
         do.MoveCursor,
         do.FailScope,
+        do.ExpectSignal,
+        do.ExpectNothing,
     }
 )
