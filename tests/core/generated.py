@@ -131,14 +131,15 @@ def workflow(choices: Choices, *, simple: bool = False, most_nodes: int = MOST_N
     nodes, edges = _graph(choices, most_nodes, 0, simple=simple, loops=loops)
     nodes = _with_undos(choices, nodes)
     nodes += _finally(choices, simple=simple)
-    ends = any(node.type is NodeType.FINISH for node in nodes)
+    ends = [node for node in nodes if node.type is NodeType.FINISH]
+    owed = bool(ends) and all(node.output is not None or node.outcome == "failed" for node in ends)
     return Graph(
         plan(
             nodes,
             edges,
             deadline_ms=None if simple else choices.of((None, None, None, 4_000)),
             on_failure=OnFailure.DRAIN if simple else choices.of(tuple(OnFailure)),
-            output_schema=choices.of((*[None] * 6, {"type": ["object", "null"]}, {"type": "object"} if ends else None)),
+            output_schema=choices.of((*[None] * 6, {"type": ["object", "null"]}, {"type": "object"} if owed else None)),
             variables=choices.of((None, {name: choices.of(VARIABLES) for name in _variables(nodes)})),
             labels=choices.of((None, {"n": reference("input.n"), "no": Literal(value=None)})),
         )
@@ -152,14 +153,14 @@ def _variables(nodes: Sequence[Node]) -> list[str]:
 
 
 def _graph(
-    choices: Choices, most_nodes: int, depth: int, *, simple: bool, loops: int = 0, in_map: bool = False
+    choices: Choices, most_nodes: int, depth: int, *, simple: bool, loops: int = 0, around: tuple[NodeType, ...] = ()
 ) -> tuple[list[Node], list[Edge]]:
-    """Nodes and edges of the workflow itself, or of a body that lies so many deep."""
+    """Nodes and edges of the workflow itself, or of a body that lies so many deep, in maps and repeats."""
     types = [choices.of(_TYPES) for _ in range(choices.whole(1, most_nodes))]
     types[:loops] = [choices.of(_LOOPS) for _ in types[:loops]]
     if simple:
         types = [NodeType.CALL if each in (NodeType.FINISH, NodeType.WAIT_FOR_EVENT) else each for each in types]
-    if in_map:
+    if NodeType.MAP in around:
         types = [NodeType.CALL if each is NodeType.SET else each for each in types]
     if depth == MOST_NESTING:
         types = [NodeType.CALL if each in _LOOPS else each for each in types]
@@ -169,9 +170,9 @@ def _graph(
     for name, type_ in zip(names, types, strict=True):
         incoming = [each.source for each in edges if each.target == name]
         if type_ in _LOOPS:
-            nodes.append(_loop(choices, name, type_, incoming, depth, simple=simple, in_map=in_map))
+            nodes.append(_loop(choices, name, type_, incoming, depth, simple=simple, around=around))
         else:
-            nodes.append(_node(choices, name, type_, incoming, depth, simple=simple))
+            nodes.append(_node(choices, name, type_, incoming, depth, simple=simple, around=around))
     return _number_cases(choices, nodes, edges)
 
 
@@ -196,10 +197,16 @@ def _finally(choices: Choices, *, simple: bool) -> list[Node]:
 
 
 def _loop(
-    choices: Choices, name: str, type_: NodeType, incoming: list[str], depth: int, *, simple: bool, in_map: bool
+    choices: Choices,
+    name: str,
+    type_: NodeType,
+    incoming: list[str],
+    depth: int,
+    *,
+    simple: bool,
+    around: tuple[NodeType, ...],
 ) -> Node:
-    in_map = in_map or type_ is NodeType.MAP
-    inner, edges = _graph(choices, MOST_IN_A_BODY, depth + 1, simple=simple, in_map=in_map)
+    inner, edges = _graph(choices, MOST_IN_A_BODY, depth + 1, simple=simple, around=(*around, type_))
     first = inner[0].id
     if depth + 1 < MOST_NESTING:  # which finally lies in: nothing is undone there
         inner = _with_undos(choices, inner)
@@ -265,18 +272,25 @@ def _edge(choices: Choices, source: str, type_: NodeType, target: str) -> Edge:
 
 
 def _node(  # noqa: PLR0911 - one for each type
-    choices: Choices, name: str, type_: NodeType, incoming: list[str], depth: int, *, simple: bool
+    choices: Choices,
+    name: str,
+    type_: NodeType,
+    incoming: list[str],
+    depth: int,
+    *,
+    simple: bool,
+    around: tuple[NodeType, ...],
 ) -> Node:
     node = Node(id=name, type=type_)
     match type_:
         case NodeType.CALL | NodeType.HTTP | NodeType.PYTHON:
-            return _worker_node(choices, node, incoming, depth, simple=simple)
+            return _worker_node(choices, node, incoming, simple=simple, around=around)
         case NodeType.JOIN if incoming:
             need = choices.of((None, 1, 1, 2, 2, 3))
             need = None if need is None else min(need, len(incoming))
             return replace(node, need=need, cancels_rest=need is not None and choices.of((True, False)))
         case NodeType.JOIN if depth:
-            return replace(_worker_node(choices, node, incoming, depth, simple=simple), type=NodeType.CALL)
+            return replace(_worker_node(choices, node, incoming, simple=simple, around=around), type=NodeType.CALL)
         case NodeType.JOIN | NodeType.SET:
             given = choices.of((computed("input.n + 1"), reference("input.list"), Literal(value="v")))
             return replace(node, type=NodeType.SET, values={f"v_{name}": given})
@@ -295,7 +309,7 @@ def _node(  # noqa: PLR0911 - one for each type
                 labels=choices.of(({}, {"n": reference("input.n")}, {"who": reference("input.nothing")})),
                 key=choices.of((None, reference("input.n"), Literal(value=None))),
                 output_schema=choices.of(SCHEMAS),
-                input=choices.of(_inputs(incoming) + (_INSIDE if depth else [])),
+                input=choices.of(_inputs(incoming) + _inside(around)),
                 optional=choices.of((False, False, True)),
                 detach=choices.of((False, False, False, True)),
                 retry=RetryPolicy(max_attempts=choices.whole(1, 2), initial_ms=100),
@@ -313,25 +327,29 @@ def _node(  # noqa: PLR0911 - one for each type
                 reuse=choices.of((False, True)),
                 filter=choices.of((None, None, expression("payload.by == 'somebody'"))),
             )
-            spelt = choices.of((None, None, "index == 0 ? 'approval' : 'paid'")) if depth else None
+            spelt = choices.of((None, None, "index == 0 ? 'approval' : 'paid'")) if around else None
             return named if spelt is None else replace(named, event="", event_name=computed(spelt))
         case _:
             return node
 
 
-def _worker_node(choices: Choices, node: Node, incoming: list[str], depth: int, *, simple: bool) -> Node:
+def _worker_node(
+    choices: Choices, node: Node, incoming: list[str], *, simple: bool, around: tuple[NodeType, ...]
+) -> Node:
+    attempt_ms = choices.of((None, None, 600, 2_500))
+    is_short, is_long = attempt_ms == 600, attempt_ms == 2_500  # what could not come is a fault
     timeouts = TimeOuts(
-        attempt_ms=choices.of((None, None, 600, 2_500)),
+        attempt_ms=attempt_ms,
         queue_ms=choices.of((None, None, 700)),
-        total_ms=choices.of((None, None, 1_500)),
-        heartbeat_ms=choices.of((None, None, 900)),
-        stall_ms=choices.of((None, None, 1_200)),
+        total_ms=None if is_long else choices.of((None, None, 1_500)),
+        heartbeat_ms=None if is_short else choices.of((None, None, 1_000)),
+        stall_ms=None if is_short else choices.of((None, None, 1_200)),
     )
     return replace(
         node,
         handler="do.it",
         queue=choices.of(("default", "other")),
-        input=_input(choices, node.type, choices.of(_inputs(incoming) + (_INSIDE if depth else []))),
+        input=_input(choices, node.type, choices.of(_inputs(incoming) + _inside(around))),
         output_schema=choices.of(SCHEMAS),
         optional=choices.of((False, False, False, True)),
         lease_ms=1_000,
@@ -380,7 +398,7 @@ def _retry(choices: Choices) -> RetryPolicy:
         max_attempts=choices.whole(1, 3),
         initial_ms=100,
         **_tries(choices),
-        max_losses=choices.whole(0, 2),
+        max_losses=choices.whole(1, 2),
         rules=choices.of(((), (), (rule,))),
         budget_ms=choices.of((None, None, 400)),
     )
@@ -418,7 +436,13 @@ _WAITS: Sequence[_Wait] = (
     {"until": Literal(value="2030-01-01T00:00:01Z")},
     {"until": computed("'2030-01-01T01:00:0' + string(input.n)"), "zone": Literal(value="Europe/Vienna")},
 )
-_INSIDE: list[Template | None] = [reference("index"), reference("item"), computed("index + 1")]
+
+
+def _inside(around: tuple[NodeType, ...]) -> list[Template | None]:
+    """What is in scope in maps and repeats only."""
+    if not around:
+        return []
+    return [reference("index"), reference("item" if NodeType.MAP in around else "index"), computed("index + 1")]
 
 
 def _inputs(incoming: list[str]) -> list[Template | None]:
@@ -439,7 +463,10 @@ def _number_cases(choices: Choices, nodes: list[Node], edges: list[Edge]) -> tup
         if node.id not in switches:
             made.append(node)
             continue
-        default = own[-1] if own and choices.of((False, True)) else None
+        if not own:  # it has nowhere to go
+            made.append(Node(id=node.id, type=NodeType.CALL, handler="do.it", queue="default", lease_ms=1_000))
+            continue
+        default = own[-1] if len(own) > 1 and choices.of((False, True)) else None
         conditional = own[:-1] if default is not None else own
         numbered = [(expression(choices.of((HOLDS, FAILS, FAILS, FAULTY))), index) for index in conditional]
         made.append(

@@ -17,13 +17,14 @@ from headway.coordinator.core.outcome import tally, tally_of
 from headway.coordinator.core.paths import inside, is_within, loop_of, scope_of, scopes_around
 from headway.coordinator.core.plan import FINALLY, LOOP_NODES, EdgeKind, Json, NodeType
 from headway.coordinator.core.replay import Recorded, replay
-from headway.coordinator.core.rows import LoopRow, RunRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import LoopRow, RunRow, TaskRow, TokenRow, undoing_generation, was_undone
 from headway.coordinator.core.state import State, TimerKey
 from tests.core.flows import workflow
 from tests.core.simulator import World
 
 _SETTLED = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED)
 _BEYOND_HISTORY = {"queue_timeout", *SILENCES}  # leases end the one, and signs of life move the others
+_BEGINNINGS = (do.OpenScope, do.ReopenScope, do.OpenChild, do.TakeEffect)
 _FINAL = (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)
 
 
@@ -77,7 +78,7 @@ def check_counts(world: World) -> None:
         assert loop.open + loop.succeeded + loop.failed + loop.cancelled == loop.started <= loop.total
         is_open = world.task(path).state is TaskState.WAITING
         assert is_open or not loop.open or world.task(path).state is TaskState.PENDING, path
-        if is_open and loop.open == 0:
+        if is_open and loop.open == 0 and not world.run.is_paused:
             assert (path, "go_on", world.task(path).attempt) in db.timers, f"{path} hangs"
         if node.type is NodeType.MAP and node.keep_last is None:
             assert loop.output_bytes == sum(row.output_bytes for row in rows)
@@ -231,6 +232,11 @@ def check_nothing_starts(world: World, open_rows: Iterable[TaskRow]) -> None:
         assert row.state is not TaskState.READY or row.sweep_at is None, f"{row.path} would be given out again"
     kinds = {kind for _, kind, _ in world.db.timers}
     assert not kinds & {"retry", "wait"}
+    going_on = [path for path, kind, _ in world.db.timers if kind == "go_on"]
+    assert all(world.db.loops[path].stop is not None for path in going_on), "something would begin"
+    begun = [action for action in world.actions() if isinstance(action, _BEGINNINGS)]
+    begun += [action for action in world.actions(do.DispatchTask) if not getattr(action, "held", False)]
+    assert begun == [], "something began in a paused run"
     steering = world.run.steering
     assert not steering.held or steering.clock_stopped
     if steering.clock_stopped:
@@ -303,7 +309,7 @@ def check_what_is_undone(world: World) -> None:
         if graph.node(row.path).compensate is not None
         and (row.state is TaskState.SUCCEEDED or (row.state is TaskState.CANCELLED and row.cause == "unknown"))
     ]
-    undone = [row for row in effects if (path := undone_by.get(row.path)) and tasks[path].generation == row.attempt]
+    undone = [row for row in effects if (path := undone_by.get(row.path)) and was_undone(row, tasks[path])]
     noted = {effect.path: effect.attempt for _, effect in sorted(world.db.effects.items())}
     assert all(noted[row.path] == row.attempt for row in effects if row not in undone)
     ended, ending = _how_it_ended(world)
@@ -312,10 +318,11 @@ def check_what_is_undone(world: World) -> None:
         return
     if ending != "uncompensated":
         assert undone == effects
-        assert effects or ending != "compensating"
+        assert effects or ending != "compensating" or world.run.epoch > 1
         assert ending == "compensating" or not any(_is_of_now(world, row.path) for row in effects if not graph.bodies)
-    for row in undone:
-        for other in undone:
+    once = [row for row in undone if not _was_undone_before(row, tasks[undone_by[row.path]])]
+    for row in once:
+        for other in once:
             mine, others = tasks[undone_by[row.path]], tasks[undone_by[other.path]]
             if others.ready_at and row.finished_at and others.ready_at <= row.finished_at:
                 continue  # that was undone before the run was reopened; the stack knows more
@@ -326,26 +333,38 @@ def check_what_is_undone(world: World) -> None:
                 )
 
 
+def _was_undone_before(row: TaskRow, undoing: TaskRow) -> bool:
+    """What undoes it did so for an earlier attempt last."""
+    return undoing.generation != undoing_generation(row.attempt, row.attempt)
+
+
 def check_the_order_of_undoing(world: World) -> None:
-    """Effects are a stack: the latest is taken first, and undone unless its node was done anew since."""
+    """Effects are a stack: the latest is taken first, and undone unless nobody knew of it when it was tried again."""
     stack: list[str] = []
     stale: list[bool] = []
+    lost = set[str]()  # nodes that ended without a word of their holder
     is_open = dict[str, bool]()  # by node that undoes
     for action in (action for entry in world.history for action in entry.given):
         match action:
             case do.NoteEffect():
                 stack.append(action.path)
                 stale.append(False)
-            case do.RedoTask() if not world.graph.owner(action.path):
-                stale = [was or path == action.path for path, was in zip(stack, stale, strict=True)]
+            case do.RedoTask() if action.path in lost:
+                lost.discard(action.path)
+                places = [place for place, path in enumerate(stack) if path == action.path]
+                stale = [was or place == places[-1] for place, was in enumerate(stale)] if places else stale
             case do.TakeEffect():
                 assert action.path == stack.pop(), "not the latest is undone"
                 assert action.undone != stale.pop()
+                lost.discard(action.path)
                 assert not (action.undone and any(is_open.values())), "two are undone at once"
             case do.DispatchTask() | do.AwaitTask():
                 is_open[action.path] = bool(world.graph.owner(action.path))
             case do.CompleteTask() | do.CancelTask():
                 is_open.pop(action.path, None)
+                lost.discard(action.path)
+                if isinstance(action, do.CancelTask) and action.cause == "unknown":
+                    lost.add(action.path)
             case do.FailTask() if action.disposition is not None:
                 is_open.pop(action.path, None)
             case _:

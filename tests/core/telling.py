@@ -145,9 +145,10 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915 
         case do.HoldTimer():
             return f"stop the time-out {action.kind} of {action.path or 'the run'}: {action.left_ms / 1000:g}s are left"
         case do.PostponeTask():
-            return f"{action.path} now waits until {(action.due_at - EPOCH).total_seconds():g}s"
+            until = None if action.due_at is None else (action.due_at - EPOCH).total_seconds()
+            return f"{action.path} now waits {'for nothing' if until is None else f'until {until:g}s'}"
         case do.SetGeneration():
-            return f"{action.path} undoes what attempt {action.generation} did"
+            return f"{action.path} has generation {action.generation}"
         case do.TakeSignal():
             return f"{action.path} takes signal {action.seq}"
         case do.LabelRun():

@@ -9,12 +9,16 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from headway.coordinator.core.compiler import compile_workflow
+from headway.coordinator.core.compiler.faults import Code
 from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.machines import RunState
 from tests.core import invariants
-from tests.core.generated import Drawn, Seeded, workflow, workflows
+from tests.core.generated import MOST_NODES, Drawn, Seeded, workflow, workflows
 from tests.core.plays import Player
 from tests.core.scenarios import SCENARIOS, SIMPLE, begin, look_at_the_end
 from tests.core.simulator import World
+from tests.core.spelling import spell
 
 # The same examples every time, so that nobody's change fails on another one's luck; HEADWAY_MORE=20 for twenty times as
 # many. `python -m tests.core.fuzz 50000` makes very many more, by seed.
@@ -48,6 +52,23 @@ def test_so_it_is_with_maps_and_repeats_in_one_another(name: str, seed: int) -> 
     SCENARIOS[name](begin(world), choices)
 
 
+# What a run survives and an author is told of all the same.
+TOLD_OF = {Code.MAY_BE_MISSING, Code.JOIN_OUT_OF_REACH}
+
+
+@pytest.mark.parametrize(("most_nodes", "loops"), [(MOST_NODES, 0), (3, 1)])
+def test_what_is_played_is_what_the_compiler_takes(most_nodes: int, loops: int) -> None:
+    sound = 0
+    for seed in range(30 * MORE):
+        written = spell(workflow(Seeded(seed), most_nodes=most_nodes, loops=loops).plan)
+
+        faults = {fault.code for fault in compile_workflow(written).faults if not fault.warning}
+
+        assert faults <= TOLD_OF, f"{faults - TOLD_OF} in {written}"
+        sound += not faults
+    assert sound >= 20 * MORE
+
+
 class AnyRun(RuleBasedStateMachine):
     """Hypothesis chooses what happens next, and makes what fails smaller."""
 
@@ -63,6 +84,16 @@ class AnyRun(RuleBasedStateMachine):
     def player(self, data: st.DataObject) -> Player:
         assert self.world is not None
         return Player(self.world, Drawn(data.draw))
+
+    def has_children(self) -> bool:
+        """True when a subflow node has started a run."""
+        return self.world is not None and bool(self.world.db.children)
+
+    def beating(self) -> list[str]:
+        """What the worker holds that tells of itself."""
+        if self.world is None:
+            return []
+        return [path for path in self.world.running() if self.world.task(path).owner == "worker"]
 
     @rule(data=st.data(), milliseconds=st.sampled_from([0, 1, 300]), share=st.booleans())
     def a_worker_asks_for_work(self, data: st.DataObject, milliseconds: int, share: bool) -> None:  # noqa: FBT001
@@ -97,6 +128,37 @@ class AnyRun(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_timer_comes_due(self, data: st.DataObject) -> None:
         self.player(data).timer()
+
+    @precondition(lambda self: self.world is not None and self.has_children())
+    @rule(data=st.data())
+    def a_run_that_was_started_ends(self, data: st.DataObject) -> None:
+        self.player(data).child()
+
+    @precondition(lambda self: self.world is not None and self.beating())
+    @rule(data=st.data(), progress=st.booleans())
+    def a_handler_gives_a_sign_of_life(self, data: st.DataObject, progress: bool) -> None:  # noqa: FBT001
+        player = self.player(data)
+        player.world.beat(player.chance.of(self.beating()), progress=progress)
+
+    @precondition(lambda self: self.world is not None and not self.world.run.is_paused)
+    @rule(data=st.data())
+    def somebody_pauses(self, data: st.DataObject) -> None:
+        self.player(data).pause()
+
+    @precondition(lambda self: self.world is not None and self.world.run.is_paused)
+    @rule(data=st.data())
+    def somebody_resumes(self, data: st.DataObject) -> None:
+        self.player(data).resume()
+
+    @precondition(lambda self: self.world is not None and self.world.run.is_paused)
+    @rule(data=st.data())
+    def somebody_skips_a_node(self, data: st.DataObject) -> None:
+        self.player(data).skip()
+
+    @precondition(lambda self: self.world is not None and self.world.state is RunState.FAILED and self.retries < 3)
+    @rule(data=st.data())
+    def somebody_helps_over_what_failed(self, data: st.DataObject) -> None:
+        self.retries += self.player(data).skip_one_that_failed()
 
     @rule(data=st.data())
     def somebody_signals(self, data: st.DataObject) -> None:

@@ -8,7 +8,7 @@ from headway.coordinator.core import actions as do
 from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.refusals import NodeUndoes
-from tests.core.invariants import begin
+from tests.core.invariants import begin, check_replay
 from tests.core.simulator import World
 
 TRIP = """
@@ -235,6 +235,68 @@ def test_a_retry_does_again_what_was_undone_with_a_new_idempotency_key_and_it_ca
     assert world.input("no_hotel") == "H2"
     assert world.task("hotel").generation > first["hotel"]
     assert world.task("no_hotel").generation > first["no_hotel"]
+
+
+def test_what_a_retry_repeated_took_effect_twice_and_is_undone_twice_each_with_its_own_output() -> None:
+    world = booked()
+    world.run_task("flight")
+    world.retry("car")
+    world.run_task("car", {"id": "C2"})
+
+    world.fail_task("flight")
+
+    assert world.input("no_car") == "C2"
+    keys = {world.task("no_car").generation}
+    world.run_task("no_car")
+    assert world.ready() == ["no_car"]
+    assert world.input("no_car") == "C"
+    keys.add(world.task("no_car").generation)
+    world.run_task("no_car")
+    assert world.ready() == ["no_hotel"]
+    world.run_task("no_hotel")
+    assert world.state is RunState.FAILED
+    assert len(keys) == 2
+    check_replay(world)
+
+    opened = world.retry()
+    assert set(opened.chosen) | set(opened.reset) == {"hotel", "car", "flight"}
+    world.run_task("hotel", {"id": "H"})
+    world.run_task("car", {"id": "C3"})
+    world.fail_task("flight")
+    assert world.input("no_car") == "C3"
+    keys.add(world.task("no_car").generation)
+    assert len(keys) == 3
+
+
+def test_an_earlier_effect_is_undone_though_the_repetition_never_came() -> None:
+    world = booked()
+    world.run_task("flight")
+
+    world.retry("hotel")
+    world.fail_task("hotel")
+
+    assert world.input("no_car") == "C"
+    world.run_task("no_car")
+    assert world.input("no_hotel") == "H"
+    world.run_task("no_hotel")
+    assert world.state is RunState.FAILED
+    check_replay(world)
+
+
+def test_what_nobody_knows_of_is_taken_up_by_the_next_attempt_and_undone_once() -> None:
+    world = begin(TRIP)
+    world.lease("hotel")
+    world.cancel(compensate=False)
+    world.fire(world.next_timer())
+    assert world.state is RunState.CANCELLED
+
+    world.retry()
+    world.run_task("hotel", {"id": "H"})
+    world.fail_task("car")
+
+    assert world.input("no_hotel") == "H"
+    world.run_task("no_hotel")
+    assert world.state is RunState.FAILED
 
 
 def test_a_retry_that_succeeds_forgets_what_could_not_be_undone() -> None:

@@ -8,6 +8,7 @@ from headway.coordinator.core import actions as do
 from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.explaining import Scene, explain
 from headway.coordinator.core.machines import RunState
+from headway.coordinator.core.plan import Json
 from headway.coordinator.core.refusals import NodeUndoes
 from headway.coordinator.core.state import EFFECTS
 from tests.core.flows import workflow
@@ -316,14 +317,16 @@ def test_undoing_that_fails_at_once_goes_on_a_few_at_a_time() -> None:
     assert "and 10 more" in str(world.run.error["message"])
 
 
-def test_what_a_retry_did_anew_is_passed_over_a_few_at_a_time_and_the_run_ends() -> None:
+def test_what_nobody_knew_of_before_a_retry_is_passed_over_a_few_at_a_time_and_the_run_ends() -> None:
     count = 3 * EFFECTS
-    world = begin(SEATS.replace("note: {type: call, handler: h}", "note: {type: wait, duration: 1h}"), [*range(count)])
+    world = begin(SEATS, [*range(count)])
     world.run_task("hall")
     for index in range(count):
-        world.run_task(f"seats[{index}].book")
+        world.lease(f"seats[{index}].book")
     world.cancel(compensate=False)
-    world.retry(*(f"seats[{index}].book" for index in range(count)))
+    while not world.run.is_final:
+        world.fire(world.next_timer())
+    world.retry()
     assert len(world.db.effects) == count + 1
 
     world.fail_task("seats[0].book", final=True)
@@ -332,6 +335,31 @@ def test_what_a_retry_did_anew_is_passed_over_a_few_at_a_time_and_the_run_ends()
     while not world.ready():
         assert world.fire(world.next_timer())
     world.run_task("no_hall")
+    assert world.state is RunState.FAILED
+    check_what_is_undone(world)
+    check_replay(world)
+
+
+def test_what_a_retry_repeated_in_items_is_undone_with_what_it_gave_then() -> None:
+    world = seated(0, 1)
+    world.run_task("pay")
+    world.retry("seats[1].book")
+    world.run_task("seats[1].book", "another")
+    world.run_task("seats[1].note")
+
+    world.fail_task("pay")
+
+    seats: list[tuple[str, Json]] = []
+    while (path := world.ready()[0]) != "no_hall":
+        given = world.input(path)
+        seats.append((path, given["seat"] if isinstance(given, dict) else None))
+        world.run_task(path)
+    world.run_task("no_hall")
+    assert seats == [
+        ("seats[1].unbook", "another"),
+        ("seats[1].unbook", "seat 1"),
+        ("seats[0].unbook", "seat 0"),
+    ]
     assert world.state is RunState.FAILED
     check_what_is_undone(world)
     check_replay(world)

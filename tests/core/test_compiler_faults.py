@@ -190,3 +190,15 @@ def test_shows_no_more_faults_than_anybody_can_read() -> None:
 def test_a_million_exclamation_marks_are_refused_before_anything_reads_them_as_a_tag() -> None:
     assert kinds("workflow: w\nnodes:\n  a: " + "!" * 1_000_000) == ["yaml_tag", "checks_wait"]
     assert kinds('workflow: w\ndescription: "!' + "!" * 2_000 + '"\nnodes: {a: {type: call, handler: h}}\n') == []
+
+
+def test_a_switch_without_cases_in_a_body_is_a_fault_and_what_follows_it_is_checked_all_the_same() -> None:
+    source = (
+        "workflow: w\nnodes:\n  each:\n    type: map\n    over: [1]\n    body:\n      nodes:\n"
+        "        ask: {type: call, handler: h}\n        go: {type: switch, cases: [], default: on}\n"
+        '        on: {type: call, handler: h, input: "${nodes.go.output}"}\n      edges: [[ask, go]]\n'
+    )
+
+    assert [(fault.line, fault.message) for fault in compile_workflow(source).faults] == [
+        (9, "a switch has at least one case")
+    ]

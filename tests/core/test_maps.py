@@ -6,6 +6,7 @@ import pytest
 
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.plan import Json
+from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached
 from tests.core.flows import workflow
 from tests.core.invariants import begin, check_replay
 from tests.core.simulator import World
@@ -78,6 +79,19 @@ def test_a_failure_beyond_what_is_tolerated_stops_the_others_and_fails_the_map()
     assert world.state is RunState.FAILED
     assert (world.task("resize").error or {})["message"] == "1 of 4 items failed: resize[0]"
     check_replay(world)
+
+
+@pytest.mark.parametrize(("percent", "state"), [(50, "succeeded"), (49, "failed")])
+def test_as_many_failures_as_the_percentage_says_are_tolerated(percent: int, state: str) -> None:
+    tolerated = RESIZE.replace("max_concurrency: 2", f"tolerate: {{percent: {percent}}}")
+    world = begin(tolerated, {"images": [1, 2, 3, 4]})
+
+    for index in range(2):
+        world.fail_task(f"resize[{index}].step")
+    for path in world.ready():
+        world.run_task(path)
+
+    assert world.states()["resize"] == state
 
 
 def test_tolerated_failures_give_null() -> None:
@@ -319,3 +333,34 @@ def test_failures_that_are_yet_to_be_redone_do_not_stop_a_retry() -> None:
 
     assert world.input("done") == {"all": [None, "again", "again", "again"], "n": 3}
     check_replay(world)
+
+
+def test_an_item_that_is_named_as_a_whole_is_done_again_from_what_failed_in_it() -> None:
+    world = begin(RESIZE.replace("max_concurrency: 2", "tolerate: 2"), {"images": [1, 2, 3]})
+    world.fail_task("resize[0].step")
+    world.fail_task("resize[1].step")
+    world.run_task("resize[2].step", "c")
+    world.run_task("done")
+
+    assert world.dry_run("resize[1]").starts == ("resize",)
+    world.retry("resize[1]")
+
+    assert world.ready() == ["resize[1].step"]
+    world.run_task("resize[1].step", "b")
+    assert world.input("done") == {"all": [None, "b", "c"], "n": 2}
+    check_replay(world)
+
+
+def test_an_item_that_succeeded_begins_anew_when_it_is_named_and_one_that_never_began_is_refused() -> None:
+    world = begin(RESIZE, {"images": [1, 2, 3]})
+    for index in range(3):
+        world.run_task(f"resize[{index}].step", index)
+    world.run_task("done")
+
+    with pytest.raises(NodeNotReached, match=r"Node resize\[3\] was never reached"):
+        world.retry("resize[3]")
+    with pytest.raises(NodeNotFound, match=r"no node done\[0\]"):
+        world.retry("done[0]")
+    world.retry("resize[2]")
+
+    assert world.ready() == ["resize[2].step"]

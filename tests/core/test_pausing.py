@@ -8,6 +8,7 @@ import pytest
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.admission import Answer
+from headway.coordinator.core.explaining import Reason, ReasonKind, Scene, explain
 from headway.coordinator.core.machines import IllegalTransition, RunState, TaskState
 from headway.coordinator.core.refusals import RunNotFinished
 from tests.core.invariants import begin, check_replay
@@ -224,3 +225,150 @@ def test_pausing_or_resuming_twice_is_no_transition() -> None:
         world.pause()
     world.resume()
     assert [type(action) for action in world.actions()] == [do.ResumeRun, do.DispatchTask]
+
+
+POLL = """
+    workflow: poll
+    nodes:
+      poll:
+        type: repeat
+        while: index < 5
+        max_iterations: 3
+        delay: 10s
+        body: {type: join}
+"""
+
+
+def test_a_repeat_that_pauses_between_iterations_begins_none_while_the_run_is_paused() -> None:
+    world = begin(POLL)
+    world.pause()
+    assert not world.db.timers
+    assert world.task("poll").due_at == EPOCH + timedelta(seconds=10)
+
+    world.advance(minutes=1)
+    world.resume()
+
+    assert world.db.timers == {("poll", "go_on", 1): EPOCH + timedelta(seconds=10)}
+    assert world.db.loops["poll"].started == 1
+    world.fire(world.next_timer())
+    assert world.db.loops["poll"].started == 2
+    assert world.task("poll").due_at == EPOCH + timedelta(seconds=70)
+    check_replay(world)
+
+
+def reason(world: World) -> Reason:
+    """Why the one node that is live waits."""
+    scene = Scene(graph=world.graph, now=world.now, run=world.run, tasks=tuple(world.db.tasks.values()))
+    (found,) = explain(scene)
+    return found
+
+
+def test_a_repeat_that_pauses_between_iterations_is_told_with_the_time_at_which_it_goes_on() -> None:
+    world = begin(POLL.replace("{type: join}", "{type: call, handler: a}"))
+    world.run_task("poll[0].step")
+
+    waits = reason(world)
+    world.pause()
+    held = reason(world)
+
+    due = EPOCH + timedelta(seconds=10)
+    assert (waits.kind, waits.until) == (ReasonKind.TIMER, due)
+    assert waits.message == "It waits for its next iteration, which is in 10s (2030-01-01 00:00:10Z)."
+    assert (held.kind, held.until) == (ReasonKind.PAUSED, due)
+
+
+def test_an_iteration_that_ends_in_a_paused_run_is_followed_when_it_is_resumed() -> None:
+    world = begin(POLL.replace("{type: join}", "{type: call, handler: a}"))
+    world.lease("poll[0].step")
+    world.pause(stop_clock=True)
+
+    world.succeed("poll[0].step")
+    assert not world.db.timers
+    world.advance(seconds=4)
+    world.resume()
+
+    assert world.db.timers == {("poll", "go_on", 1): EPOCH + timedelta(seconds=10)}
+    check_replay(world)
+
+
+def test_no_item_begins_in_a_paused_run_nor_does_a_map_that_is_reached_in_it() -> None:
+    world = begin("""
+        workflow: maps
+        nodes:
+          many: {type: map, over: [1, 2, 3], max_concurrency: 1, body: {type: call, handler: a}}
+          after: {type: map, over: [1, 2], body: {type: join}}
+          one: {type: call, handler: a}
+        edges: [[one, after]]
+    """)
+    world.lease("many[0].step")
+    world.lease("one")
+    world.pause()
+
+    world.succeed("many[0].step")
+    world.succeed("one")
+    assert [world.db.loops[path].started for path in ("many", "after")] == [1, 0]
+
+    world.resume()
+    assert world.db.timers.keys() == {("many", "go_on", 1), ("after", "go_on", 1)}
+    for key in sorted(world.db.timers):
+        world.fire(key)
+    assert world.task("after").state is TaskState.SUCCEEDED
+    assert world.ready() == ["many[1].step"]
+    check_replay(world)
+
+
+def test_a_map_that_goes_on_by_itself_stands_still_in_a_paused_run() -> None:
+    world = begin("""
+        workflow: pages
+        nodes:
+          many: {type: repeat, while: index < 150, max_iterations: 200, body: {type: join}}
+    """)
+    assert world.db.loops["many"].started == 100
+
+    world.pause()
+    assert not world.db.timers
+    world.resume()
+    world.fire(world.next_timer())
+
+    assert world.state is RunState.SUCCEEDED
+
+
+def test_what_runs_at_the_end_begins_when_the_run_is_resumed() -> None:
+    world = begin("""
+        workflow: ends
+        nodes:
+          one: {type: call, handler: a}
+        finally: {type: set, values: {done: true}}
+    """)
+    world.lease("one")
+    world.pause()
+
+    world.succeed("one")
+    assert world.db.loops["finally"].started == 0
+    world.resume()
+    world.fire(world.next_timer())
+
+    assert world.state is RunState.SUCCEEDED
+
+
+def test_nothing_is_undone_in_a_paused_run() -> None:
+    world = begin("""
+        workflow: books
+        nodes:
+          book: {type: call, handler: a, compensate: cancel}
+          cancel: {type: call, handler: a}
+          pay: {type: call, handler: a}
+        edges: [[book, pay]]
+    """)
+    world.run_task("book")
+    world.lease("pay")
+    world.pause()
+
+    world.fail("pay", final=True)
+    assert world.states() == {"book": "succeeded", "pay": "failed"}
+    world.resume()
+
+    assert world.ready() == ["cancel"]
+    world.run_task("cancel")
+    assert world.state is RunState.FAILED
+    check_replay(world)

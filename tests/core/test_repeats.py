@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headway.coordinator.core.machines import RunState
+from headway.coordinator.core.refusals import IterationDropped, NodeNotReached
 from tests.core.invariants import begin, check_replay
 
 POLL = """
@@ -91,6 +94,42 @@ def test_a_failed_iteration_is_the_repeats_failure_and_a_retry_goes_on_with_it()
     world.run_task("poll[1].step", {"done": True})
     world.run_task("done")
     assert world.state is RunState.SUCCEEDED
+    check_replay(world)
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_at_the_end_too_as_many_iterations_stay_as_are_to_be_kept(keep: int) -> None:
+    world = begin(POLL.replace("max_iterations: 3", "max_iterations: 5").replace("keep_last: 1", f"keep_last: {keep}"))
+    for index in range(5):
+        assert len(world.db.scopes) <= keep + 1
+        world.run_task(f"poll[{index}].step", {"done": index == 4})
+        if index < 4:
+            world.fire(world.next_timer())
+
+    assert list(world.db.scopes) == [f"poll[{index}]" for index in range(5 - keep, 5)]
+    world.run_task("done")
+    with pytest.raises(IterationDropped, match=r"rows of poll\[0\] were dropped \(keep_last: \d\)"):
+        world.retry("poll[0].step")
+    with pytest.raises(IterationDropped, match="name a later iteration"):
+        world.retry("poll[0]")
+    with pytest.raises(NodeNotReached):
+        world.retry("poll[5].step")
+    world.retry("poll[4].step")
+    assert world.ready() == ["poll[4].step"]
+    check_replay(world)
+
+
+def test_the_iteration_before_one_that_failed_is_kept_for_it() -> None:
+    world = begin(POLL)
+    for index in range(2):
+        world.run_task(f"poll[{index}].step", {"done": False, "n": index})
+        world.fire(world.next_timer())
+    world.fail_task("poll[2].step")
+    assert list(world.db.scopes) == ["poll[1]", "poll[2]"]
+
+    world.retry(render_inputs=True)
+
+    assert world.input("poll[2].step") == {"n": 2, "last": {"done": False, "n": 1}}
     check_replay(world)
 
 

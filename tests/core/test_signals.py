@@ -54,6 +54,23 @@ def test_the_oldest_wait_of_that_name_takes_it_and_no_other() -> None:
     assert world.output("two") == 2
 
 
+def test_the_wait_that_began_first_takes_it_though_it_is_written_later() -> None:
+    world = begin("""
+        nodes:
+          before: {type: call, handler: a}
+          approved: {type: wait_for_event, event: paid}
+          paid_at_last: {type: wait_for_event, event: paid}
+        edges: [[before, approved]]
+    """)
+    world.advance(seconds=1)
+    world.run_task("before")
+
+    world.signal("paid", 1)
+
+    assert world.waiting() == ["approved"]
+    assert world.output("paid_at_last") == 1
+
+
 def test_a_second_signal_does_not_overwrite_the_first() -> None:
     world = begin(WAITS)
 

@@ -473,6 +473,63 @@ def a_signal_that_comes_before_an_item_waits_for_it() -> World:
     return world
 
 
+TIMED = """
+    workflow: timed
+    nodes:
+      step: {type: call, handler: h, timeout: TIMEOUT, retry: {max_attempts: 2, initial: 1s, jitter: 0}}
+      late: {type: call, handler: mail.late, input: "${error.type}"}
+      after: {type: call, handler: h, input: "${nodes.step.output}"}
+    edges:
+      - [step, after]
+      - {from: step, on: timeout, to: late}
+"""
+
+
+def an_attempt_whose_time_is_over_reports_after_that_was_noticed() -> World:
+    world = begin(TIMED.replace("TIMEOUT", "{attempt: 10s}"))
+    world.lease("step", owner="slow")
+    world.advance(seconds=10)
+    assert world.expire("step")
+    assert world.succeed("step", "late", attempt=1, owner="slow") is Answer.STALE_ATTEMPT
+    world.fire(world.next_timer())
+    assert world.succeed("step", "late", attempt=1, owner="slow") is Answer.STALE_ATTEMPT
+    world.run_task("step", "in time")
+    world.run_task("after")
+    return world
+
+
+def an_attempt_whose_time_is_over_reports_before_that_is_noticed() -> World:
+    world = begin(TIMED.replace("TIMEOUT", "{attempt: 10s}"))
+    world.lease("step", owner="slow")
+    world.advance(seconds=11)
+    assert world.succeed("step", "just so", owner="slow") is Answer.ACCEPTED
+    assert not world.expire("step")
+    assert world.succeed("step", "just so", owner="slow") is Answer.DUPLICATE
+    world.run_task("after")
+    return world
+
+
+def a_node_whose_whole_time_is_over_reports_after_its_timer_fired() -> World:
+    world = begin(TIMED.replace("TIMEOUT", "10s"))
+    world.lease("step", owner="slow")
+    world.fire(world.next_timer())
+    assert world.succeed("step", "late", owner="slow") is Answer.LEASE_LOST
+    assert world.fail("step", "Boom", owner="slow") is Answer.LEASE_LOST
+    world.run_task("late")
+    return world
+
+
+def a_node_whose_whole_time_is_over_reports_before_its_timer_fires() -> World:
+    world = begin(TIMED.replace("TIMEOUT", "10s"))
+    world.lease("step", owner="slow")
+    world.advance(seconds=11)
+    assert world.due() == [("step", "total_timeout", 0)]
+    assert world.succeed("step", "just so", owner="slow") is Answer.ACCEPTED
+    assert not world.fire(("step", "total_timeout", 0))
+    world.run_task("after")
+    return world
+
+
 STORIES: list[Callable[[], World]] = [
     a_subflow_that_is_cancelled_by_its_parent,
     an_order_that_is_tried_again_and_then_handled_by_its_failure_edge,
@@ -494,6 +551,10 @@ STORIES: list[Callable[[], World]] = [
     a_cancel_of_a_run_inside_a_map,
     a_cancel_while_the_items_of_a_map_are_undone,
     a_signal_that_comes_before_an_item_waits_for_it,
+    an_attempt_whose_time_is_over_reports_after_that_was_noticed,
+    an_attempt_whose_time_is_over_reports_before_that_is_noticed,
+    a_node_whose_whole_time_is_over_reports_after_its_timer_fired,
+    a_node_whose_whole_time_is_over_reports_before_its_timer_fires,
 ]
 
 

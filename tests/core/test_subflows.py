@@ -45,6 +45,18 @@ def test_each_attempt_is_a_run_of_its_own_and_the_last_failure_is_the_nodes() ->
     assert [each["input"] for each in sent(world, "StartChild")] == [{"n": 1}, {"n": 1}]
 
 
+def test_an_output_that_breaks_the_schema_of_its_node_fails_the_attempt() -> None:
+    world = begin(NESTED.replace("workflow: other,", "workflow: other, output_schema: {type: integer},"))
+
+    assert world.child("inner", "succeeded", "text")
+    row = world.task("inner")
+    assert (row.state, row.failure_class) == (TaskState.RETRYING, "verdict_fail")
+    world.fire(world.next_timer())
+    assert world.child("inner", "succeeded", 7)
+
+    assert world.output("inner") == 7
+
+
 def test_a_paused_run_asks_for_its_child_when_it_is_resumed_and_records_an_end_meanwhile() -> None:
     world = begin(
         NESTED.replace("inner:", "before: {type: call, handler: b}\n      inner:").replace("[[", "[[before, ")

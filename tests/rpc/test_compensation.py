@@ -50,6 +50,29 @@ async def test_a_failed_run_undoes_what_it_did_over_real_leases(world: World) ->
     assert {task.path: task.undoes for task in view.tasks if task.undoes} == {"no_hotel": "hotel", "no_car": "car"}
 
 
+async def test_what_a_retry_repeated_is_undone_twice_each_time_with_its_own_output_and_key(world: World) -> None:
+    run_id = await booked(world)
+    flight = await world.dispatch(run_id)
+    await world.first.lease(flight)
+    await world.first.succeed(flight, None)
+    await world.first.retry(run_id, "car")
+    for path, output in (("car", "C2"), ("flight", None)):
+        dispatch = Dispatch(run_id, path, 2)
+        await world.first.lease(dispatch)
+        await (world.first.succeed(dispatch, output) if output else world.first.fail(dispatch, final=True))
+
+    grants = []
+    for path, attempt in (("no_car", 1), ("no_car", 2), ("no_hotel", 1)):
+        grants.append(await world.first.grant(Dispatch(run_id, path, attempt)))
+        await world.first.succeed(Dispatch(run_id, path, attempt), None)
+
+    assert [grant.input for grant in grants] == [b'"C2"', b'"C"', b'"H"']
+    assert len({grant.idempotency_key for grant in grants}) == 3
+    assert (await world.first.get(run_id)).run.state == runs_pb2.RUN_STATE_FAILED
+    assert await world.one("SELECT count(*) FROM effects") == 0
+    await check_replay(world, run_id)
+
+
 async def test_in_a_cancelled_run_what_undoes_is_leased_and_not_told_to_stop(world: World) -> None:
     run_id = await booked(world)
     await world.first.cancel(run_id)

@@ -116,7 +116,8 @@ async def test_failures_are_listed_by_state_and_name_their_tasks(world: World) -
     assert (await world.first.task(run_id, "resize")).state == runs_pb2.TASK_STATE_SUCCEEDED
 
 
-async def test_a_node_of_an_item_is_retried_alone(world: World) -> None:
+@pytest.mark.parametrize("named", ["resize[1].step", "resize[1]"])
+async def test_a_node_of_an_item_is_retried_alone(world: World, named: str) -> None:
     await world.first.deploy(MAP)
     run_id = await world.first.start("mapped", list(range(3)))
     dispatches = await in_order(world, run_id)
@@ -126,7 +127,8 @@ async def test_a_node_of_an_item_is_retried_alone(world: World) -> None:
     await world.first.fail(dispatches[1], final=True)
     assert await world.first.state(run_id) == "FAILED"
 
-    await world.first.retry(run_id, "resize[1].step")
+    await world.first.retry(run_id, named, dry_run=True)
+    await world.first.retry(run_id, named)
 
     assert await world.dispatches(run_id) == [Dispatch(run_id, "resize[1].step", 2)]
     assert await world.one("SELECT count(*) FROM tasks WHERE attempt > 1") == 2  # the map's, and the item's

@@ -280,6 +280,7 @@ async def test_a_paused_run_can_be_cancelled_and_is_not_paused_when_it_is_reopen
     assert not shown.HasField("paused_at")
     refused = await refusal_of(world.first.runs.Resume(runs_pb2.ResumeRequest(run_id=run_id, request_id=str(uuid4()))))
     assert refused.reason == "RUN_CLOSED"
+    assert refused.message.endswith(" is cancelled: it takes no resume any more; `retry` reopens it.")
     await world.dispatches()
     await world.first.retry(run_id)
     assert (await world.first.get(run_id)).run.cancel_reason == ""
@@ -325,3 +326,47 @@ async def test_many_reports_with_a_pause_among_them_lose_nothing(world: World) -
     await resume(world.first, run_id)
     assert [dispatch.path for dispatch in await world.dispatches(run_id)] == ["after"]
     await check_replay(world, run_id)
+
+
+POLL = (
+    "workflow: poll\nnodes:\n  poll: {type: repeat, while: index < 5, max_iterations: 5, delay: 1h, keep_last: 1,\n"
+    "    body: {type: call, handler: h}}\n"
+)
+
+
+async def test_a_repeat_goes_on_once_when_its_pause_was_over_before_the_run_was_resumed(world: World) -> None:
+    run_id = await started(world, POLL, "poll")
+    first = await world.dispatch(run_id)
+    await world.first.lease(first)
+    await world.first.succeed(first, None)
+    (seen,) = await world.let_timers_come_due(run_id)
+    told = (await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=run_id))).reasons[0]
+
+    await pause(world.first, run_id)
+    assert await world.first.fire([seen]) == ["STALE"]
+    held = (await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=run_id))).reasons[0]
+    assert await world.dispatches(run_id) == []
+    await resume(world.first, run_id)
+    timers = await world.let_timers_come_due(run_id)
+
+    assert (told.kind, held.kind) == (runs_pb2.REASON_KIND_TIMER, runs_pb2.REASON_KIND_PAUSED)
+    assert told.until == held.until == (await world.first.task(run_id, "poll")).due_at
+    assert await world.first.fire(timers) == ["FIRED"]
+    assert [dispatch.path for dispatch in await world.dispatches(run_id)] == ["poll[1].step"]
+    assert not (await world.first.task(run_id, "poll")).HasField("due_at")
+    await check_replay(world, run_id)
+
+
+async def test_a_retry_from_an_iteration_whose_rows_were_dropped_says_so(world: World) -> None:
+    run_id = await started(world, POLL.replace("delay: 1h, ", "").replace("< 5", "< 2"), "poll")
+    for index in range(2):
+        dispatch = Dispatch(run_id, f"poll[{index}].step", 1)
+        await world.first.lease(dispatch)
+        await world.first.succeed(dispatch, None)
+    assert await world.first.state(run_id) == "SUCCEEDED"
+    assert await world.one("SELECT count(*) FROM scopes") == 1
+
+    for node in ("poll[0].step", "poll[0]"):
+        refused = await refusal_of(world.first.retry(run_id, node))
+        assert (refused.code, refused.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "ITERATION_DROPPED")
+        assert refused.metadata == {"node": node, "scope": "poll[0]", "kept": "1"}

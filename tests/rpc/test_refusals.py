@@ -182,8 +182,8 @@ CASES: dict[tuple[grpc.StatusCode, str], dict[str, Case]] = {
         "delete deployed": (lambda s: s.delete("one", 1), {"workflow": "one", "version": "1"}),
     },
     (PRECONDITION, "RUN_CLOSED"): {
-        "signal closed": (lambda s: s.signal(s.done), {"state": "succeeded"}),
-        "cancel closed": (lambda s: s.cancel(s.done), {"state": "succeeded"}),
+        "signal closed": (lambda s: s.signal(s.done), {"state": "succeeded", "request": "signal"}),
+        "cancel closed": (lambda s: s.cancel(s.done), {"state": "succeeded", "request": "cancel"}),
     },
     (PRECONDITION, "RUN_NOT_FINISHED"): {
         "retry open": (lambda s: s.retry(s.open), {"state": "running"}),

@@ -312,8 +312,8 @@ async def stored(world: World, run_id: str) -> tuple[Graph, State, dict[tuple[st
         whole = [("scope", r["path"]) for r in scopes] + [("loop", r["path"]) for r in loops]
         keys = [("attempt", r["path"], r["attempt"]) for r in attempts] + [("signals", r["name"]) for r in names]
         await load(world.database, bucket, {uuid: held}, {uuid: [("all",), *keys, *whole]})
-    for row in await world.database.fetch("SELECT place, path, attempt FROM effects WHERE run_id = $1", uuid):
-        held.state.effects[row["place"]] = EffectRow(row["place"], row["path"], row["attempt"])
+    for row in await world.database.fetch("SELECT place, path, attempt, gave FROM effects WHERE run_id = $1", uuid):
+        held.state.effects[row["place"]] = EffectRow(row["place"], row["path"], row["attempt"], row["gave"])
     for row in await world.database.fetch("SELECT path, name, place FROM waits WHERE run_id = $1", uuid):
         held.state.waits[row["path"]] = WaitRow(row["path"], row["name"], row["place"])
     outputs = await world.database.fetch("SELECT path, attempt, role, data FROM outputs WHERE run_id = $1", uuid)

@@ -20,7 +20,7 @@ VALUES (0, $1, 'm', 1, 0, 0, 0, 0, 0, 0, 0, '[]', false, false);
 INSERT INTO scopes (bucket, run_id, path, loop, index, state, attempt, failing, stopped, open_tasks, succeeded_tasks,
                     unhandled_tasks, output_bytes, created_at)
 VALUES (0, $1, 'm[0]', 'm', 0, 'running', 1, false, false, 1, 0, 0, 0, now());
-INSERT INTO effects VALUES (0, $1, 1, 'a', 1);
+INSERT INTO effects VALUES (0, $1, 1, 'a', 1, 'output');
 INSERT INTO waits VALUES (0, $1, 'a', 'x', 1);
 INSERT INTO run_events (bucket, run_id, seq, format, type, at, path, attempt, event, actions)
 VALUES (0, $1, 1, 1, 'RunStarted', now(), '', 0, '', '');

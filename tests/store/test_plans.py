@@ -95,7 +95,8 @@ SELECT bucket, run_id, path, 1, 1, 1, 1, 0, 0, 0, 0, '[]', false, false FROM tas
 INSERT INTO scopes (bucket, run_id, path, loop, index, state, attempt, failing, stopped, open_tasks, succeeded_tasks,
                     unhandled_tasks, output_bytes, created_at)
 SELECT bucket, run_id, path || '[0]', path, 0, 'running', 1, false, false, 1, 0, 0, 0, now() FROM tasks;
-INSERT INTO effects (bucket, run_id, place, path, attempt) SELECT bucket, run_id, length(path), path, 1 FROM tasks
+INSERT INTO effects (bucket, run_id, place, path, attempt, gave)
+SELECT bucket, run_id, length(path), path, 1, 'output' FROM tasks
 ON CONFLICT DO NOTHING;
 INSERT INTO waits (bucket, run_id, path, name, place) SELECT bucket, run_id, path, path, 1 FROM tasks;
 INSERT INTO beats (bucket, run_id, path, generation, attempt, beat_at)

@@ -209,6 +209,12 @@ class NodeNotReached(Refused):
     expected_reason = "NODE_NOT_REACHED"
 
 
+class IterationDropped(Refused):
+    """The node's iteration is over, and its repeat dropped its rows since."""
+
+    expected_reason = "ITERATION_DROPPED"
+
+
 class NodeUndoes(Refused):
     """The node undoes another, which is to be retried instead."""
 

@@ -363,6 +363,7 @@ class RunCalls:
             RunNotFound: No such run.
             NodeNotFound: The workflow has no such node.
             NodeNotReached: The run never reached the node.
+            IterationDropped: Its repeat dropped the rows of its iteration (`keep_last`).
             RunNotHeld: The run is neither paused nor failed.
             NodeNotSkippable: A worker holds the node, or it is done, or waits for others.
             PayloadTooLarge: The output is larger than 1 MiB.
@@ -399,6 +400,7 @@ class RunCalls:
             RunNotFound: No such run.
             NodeNotFound: The workflow has no such node.
             NodeNotReached: The run never reached the node.
+            IterationDropped: Its repeat dropped the rows of its iteration (`keep_last`).
             RunNotFinished: The run is not over.
             NodeUndoes: The node undoes another; retry that one.
             NothingToRetry: Nothing failed or was stopped.

@@ -243,7 +243,7 @@ class RunsServiceServicer:
         """Skip gives a node its output by hand; what follows goes on as after a success. In a paused run: a node that waits,
         for a worker, a time, a signal or its next try. In a failed run: a node that failed or was stopped; that reopens the
         run, and what was stopped starts again. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
-        NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
+        NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, ITERATION_DROPPED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
         (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -261,7 +261,8 @@ class RunsServiceServicer:
 
     def Retry(self, request, context):
         """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
-        NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NODE_UNDOES, NOTHING_TO_RETRY).
+        NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, ITERATION_DROPPED, NODE_UNDOES,
+        NOTHING_TO_RETRY).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

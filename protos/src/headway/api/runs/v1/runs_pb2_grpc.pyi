@@ -97,7 +97,7 @@ class RunsServiceStub:
     """Skip gives a node its output by hand; what follows goes on as after a success. In a paused run: a node that waits,
     for a worker, a time, a signal or its next try. In a failed run: a node that failed or was stopped; that reopens the
     run, and what was stopped starts again. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
-    NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
+    NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, ITERATION_DROPPED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
     (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have).
     """
     SignalWithStart: _grpc.UnaryUnaryMultiCallable[_runs_pb2.SignalWithStartRequest, _runs_pb2.SignalWithStartResponse]
@@ -107,7 +107,8 @@ class RunsServiceStub:
     """
     Retry: _grpc.UnaryUnaryMultiCallable[_runs_pb2.RetryRequest, _runs_pb2.RetryResponse]
     """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
-    NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NODE_UNDOES, NOTHING_TO_RETRY).
+    NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, ITERATION_DROPPED, NODE_UNDOES,
+    NOTHING_TO_RETRY).
     """
     Delete: _grpc.UnaryUnaryMultiCallable[_runs_pb2.DeleteRequest, _runs_pb2.DeleteResponse]
     """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
@@ -189,7 +190,7 @@ class RunsServiceAsyncStub(RunsServiceStub):
     """Skip gives a node its output by hand; what follows goes on as after a success. In a paused run: a node that waits,
     for a worker, a time, a signal or its next try. In a failed run: a node that failed or was stopped; that reopens the
     run, and what was stopped starts again. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
-    NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
+    NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, ITERATION_DROPPED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
     (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have).
     """
     SignalWithStart: _aio.UnaryUnaryMultiCallable[_runs_pb2.SignalWithStartRequest, _runs_pb2.SignalWithStartResponse]  # type: ignore[assignment]
@@ -199,7 +200,8 @@ class RunsServiceAsyncStub(RunsServiceStub):
     """
     Retry: _aio.UnaryUnaryMultiCallable[_runs_pb2.RetryRequest, _runs_pb2.RetryResponse]  # type: ignore[assignment]
     """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
-    NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NODE_UNDOES, NOTHING_TO_RETRY).
+    NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, ITERATION_DROPPED, NODE_UNDOES,
+    NOTHING_TO_RETRY).
     """
     Delete: _aio.UnaryUnaryMultiCallable[_runs_pb2.DeleteRequest, _runs_pb2.DeleteResponse]  # type: ignore[assignment]
     """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
@@ -356,7 +358,7 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         """Skip gives a node its output by hand; what follows goes on as after a success. In a paused run: a node that waits,
         for a worker, a time, a signal or its next try. In a failed run: a node that failed or was stopped; that reopens the
         run, and what was stopped starts again. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
-        NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
+        NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, ITERATION_DROPPED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
         (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have).
         """
 
@@ -378,7 +380,8 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.RetryResponse, _abc.Awaitable[_runs_pb2.RetryResponse]]:
         """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
-        NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, NODE_UNDOES, NOTHING_TO_RETRY).
+        NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, ITERATION_DROPPED, NODE_UNDOES,
+        NOTHING_TO_RETRY).
         """
 
     @_abc_1.abstractmethod

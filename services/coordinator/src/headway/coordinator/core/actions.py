@@ -265,10 +265,10 @@ class HoldTimer(Order, frozen=True, gc=False, tag=30):
 
 
 class PostponeTask(Order, frozen=True, gc=False, tag=31):
-    """A waiting task goes on by itself at another time than was said."""
+    """A waiting task goes on by itself at another time than was said; None: not by itself any more."""
 
     path: str
-    due_at: datetime
+    due_at: datetime | None
 
 
 class ResetVariables(Order, frozen=True, gc=False, tag=32):
@@ -278,7 +278,7 @@ class ResetVariables(Order, frozen=True, gc=False, tag=32):
 
 
 class SetGeneration(Order, frozen=True, gc=False, tag=33):
-    """Set the generation of a pending task's idempotency key. Of a task that undoes another: the attempt it undoes."""
+    """Set the generation of a pending task's idempotency key: of one that undoes another, as `undoing_generation`."""
 
     path: str
     generation: int

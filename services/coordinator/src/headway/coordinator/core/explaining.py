@@ -134,7 +134,7 @@ def summary(scene: Scene) -> str:
     if run.is_final:
         error = "" if run.error is None else f": {_in_line(run.error['message'])}"
         return f"The run {'was' if run.state is RunState.CANCELLED else 'has'} {run.state}{error}."
-    if not scene.open_tasks:
+    if not scene.open_tasks and not run.is_paused:
         return "The run's next decision is due: no task of it is open."
     holders = sum(row.state is TaskState.RUNNING for row in scene.tasks)
     waits = f"{scene.open_tasks} open task{'s' * (scene.open_tasks != 1)}"
@@ -176,8 +176,13 @@ def _is_held(scene: Scene, row: TaskRow) -> bool:
     """It would be dispatched, or go on by itself, were the run not paused."""
     if not scene.run.is_paused:
         return False
-    is_wait = row.state is TaskState.WAITING and scene.graph.node(row.path).type is NodeType.WAIT
+    kind = scene.graph.node(row.path).type
+    is_wait = row.state is TaskState.WAITING and (kind is NodeType.WAIT or _is_between_iterations(kind, row))
     return is_wait or row.state in (TaskState.READY, TaskState.RETRYING)
+
+
+def _is_between_iterations(kind: NodeType, row: TaskRow) -> bool:
+    return kind is NodeType.REPEAT and row.due_at is not None
 
 
 def _held(scene: Scene, row: TaskRow) -> Reason:
@@ -265,15 +270,17 @@ def _waiting(scene: Scene, row: TaskRow) -> Reason:
     if row.path == FINALLY:
         message = f"All else is over: it waits for what runs at the end ({FINALLY}[0])."
         return Reason(path=row.path, kind=ReasonKind.ITEMS, message=message, since=row.ready_at, attempt=row.attempt)
-    if node.body is not None:
+    if node.body is not None and not _is_between_iterations(node.type, row):
         what = "items" if node.type is NodeType.MAP else "iterations"
-        message = f"It waits for its {what} ({row.path}[…]); `headway show` counts them."
+        none_begins = " None begins while the run is paused." if scene.run.is_paused else ""
+        message = f"It waits for its {what} ({row.path}[…]); `headway show` counts them.{none_begins}"
         return Reason(path=row.path, kind=ReasonKind.ITEMS, message=message, since=row.ready_at, attempt=row.attempt)
     child = scene.children.get(row.path)
     if node.type is NodeType.SUBFLOW:
         is_awaited = child is not None and child.is_open and child.attempt == row.attempt
         return _subflow(scene, row, node, child if is_awaited else None)
-    message = "It waits." if due is None else f"It waits for its time, which is {_when(due, scene.now)}."
+    what = "its time" if node.body is None else "its next iteration"
+    message = "It waits." if due is None else f"It waits for {what}, which is {_when(due, scene.now)}."
     return Reason(
         path=row.path, kind=ReasonKind.TIMER, message=message, since=row.ready_at, until=due, attempt=row.attempt
     )

@@ -438,7 +438,9 @@ class Projector:
         row = self.draft.task(action.path)
         if row is None:
             raise LookupError(action.path)
-        effects[place] = EffectRow(place, action.path, row.attempt)
+        gave = "nothing" if row.output_attempt is None else "output"
+        gave = "unknown" if row.state is TaskState.CANCELLED else gave
+        effects[place] = EffectRow(place, action.path, row.attempt, gave)
 
     def _place_behind(self, places: Iterable[int]) -> int:
         """The next place of this event, in the order of all events."""

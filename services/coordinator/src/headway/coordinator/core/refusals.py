@@ -45,7 +45,7 @@ class TaskNotFound(Refusal):
 
 
 class RunClosed(Refusal):
-    """Run {run_id} is {state}: it takes no signals and cannot be cancelled or paused; `retry` reopens it."""
+    """Run {run_id} is {state}: it takes no {request} any more; `retry` reopens it."""
 
     reason = "RUN_CLOSED"
 
@@ -96,6 +96,12 @@ class NodeNotReached(Refusal):
     """Node {node} was never reached in this run, so there is nothing to redo or to skip there."""
 
     reason = "NODE_NOT_REACHED"
+
+
+class IterationDropped(Refusal):
+    """The rows of {scope} were dropped (keep_last: {kept}), so {node} cannot be done again: name a later iteration."""
+
+    reason = "ITERATION_DROPPED"
 
 
 class NothingToRetry(Refusal):

@@ -287,11 +287,27 @@ class EffectRow(Struct, frozen=True):
     Attributes:
         place: in the order in which they came: their event's number, and within it a count, in one.
         path, attempt: of the node that completed.
+        gave: "output" | "nothing"; "unknown": its worker fell silent while it was being stopped.
     """
 
     place: int
     path: str
     attempt: int
+    gave: str = "output"
+
+
+def undoing_generation(undone: int, stands_at: int) -> int:
+    """The generation of what undoes an attempt of a node that stands at the same or a later one: another for each pair.
+
+    Attempts are numbered from 1. Below 65,536 of them it fits a column of 32 bits.
+    """
+    return stands_at * (stands_at - 1) // 2 + undone
+
+
+def was_undone(row: TaskRow, undoing: TaskRow) -> bool:
+    """True when the attempt that a node stands at was undone; afterwards earlier ones may have been, too."""
+    first = undoing_generation(1, row.attempt)
+    return first <= undoing.generation < first + row.attempt
 
 
 class WaitRow(Struct, frozen=True):

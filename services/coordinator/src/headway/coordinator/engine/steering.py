@@ -28,7 +28,7 @@ class Pause(Submission, frozen=True, kw_only=True):
     def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
         """A run that is paused already stays as it is."""
         run = draft.run
-        _refuse_final(self, run)
+        _refuse_final(self, run, "pause")
         if run.is_stopping:
             raise refusals.RunStopping(run_id=self.run_id.hex)
         if not run.is_paused:
@@ -54,7 +54,7 @@ class Resume(Submission, frozen=True, kw_only=True):
 
     def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
         """A run that is not paused stays as it is."""
-        _refuse_final(self, draft.run)
+        _refuse_final(self, draft.run, "resume")
         return None if draft.run.is_paused else {"was_resumed": True}
 
     def answer(self, decision: Decision, state: State) -> object:
@@ -85,6 +85,6 @@ class Skip(Submission, frozen=True, kw_only=True):
         return {"reopened": reopened, "epoch": run_after(decision).epoch}
 
 
-def _refuse_final(item: Submission, run: RunRow) -> None:
+def _refuse_final(item: Submission, run: RunRow, request: str) -> None:
     if run.is_final:
-        raise refusals.RunClosed(run_id=item.run_id.hex, state=run.state)
+        raise refusals.RunClosed(run_id=item.run_id.hex, state=run.state, request=request)

@@ -398,7 +398,8 @@ async def _load_effects(connection: Connection, bucket: int, held: Mapping[UUID,
     for run_id, key in asked:
         state = held[run_id].state
         for record in await connection.fetch(SQL["get_latest_effects"], bucket, run_id, key[2], EFFECTS):
-            state.effects.setdefault(record["place"], EffectRow(record["place"], record["path"], record["attempt"]))
+            row = EffectRow(record["place"], record["path"], record["attempt"], record["gave"])
+            state.effects.setdefault(row.place, row)
         state.loaded.add(key)
 
 

@@ -259,7 +259,10 @@ def _sides(savings: Sequence[Saving]) -> Iterable[tuple[str, Rows]]:
     effects = [(s.held.run_id, place, row) for s in savings for place, row in s.changes.effects.items()]
     waits = [(s.held.run_id, row) for s in savings for row in s.changes.waits.values() if row is not None]
     yield "put_waits", [(run_id, row.path, row.name, row.place) for run_id, row in waits]
-    yield "put_effects", [(run_id, place, row.path, row.attempt) for run_id, place, row in effects if row is not None]
+    yield (
+        "put_effects",
+        [(run_id, place, row.path, row.attempt, row.gave) for run_id, place, row in effects if row is not None],
+    )
     yield "put_children", [(s.held.run_id, *_child(row)) for s in savings for row in s.changes.children.values()]
     yield "insert_requests", [(s.held.run_id, request_id, answer) for s in savings for request_id, answer in s.requests]
 

@@ -200,7 +200,7 @@ class Simulation:
     def pause(self, *, stop_clock: bool) -> None:
         """Pause the run; one that is paused so stays as it is. Raises Refusal."""
         run = self.run
-        self._refuse_final()
+        self._refuse_final("pause")
         if run.is_stopping:
             raise RunStopping(run_id=self.run_id)
         if not run.is_paused:
@@ -210,7 +210,7 @@ class Simulation:
 
     def resume(self) -> None:
         """Resume the run; one that is not paused stays as it is. Raises Refusal."""
-        self._refuse_final()
+        self._refuse_final("resume")
         if self.run.is_paused:
             self._submit(RunResumed(at=self._time(), chance=self._chance()))
 
@@ -224,9 +224,9 @@ class Simulation:
             raise RunNotFinished(run_id=self.run_id, state=self.run.state)
         self._submit(RunRetried(at=self._time(), chance=self._chance(), chosen=chosen, render_inputs=render_inputs))
 
-    def _refuse_final(self) -> None:
+    def _refuse_final(self, request: str) -> None:
         if self.run.is_final:
-            raise RunClosed(run_id=self.run_id, state=self.run.state)
+            raise RunClosed(run_id=self.run_id, state=self.run.state, request=request)
 
     # --- what other runs do
 

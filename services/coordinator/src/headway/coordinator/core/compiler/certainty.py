@@ -135,7 +135,7 @@ class Certainty:
             chosen = self._outcome(edge.source, _FAILED)
             return chosen | ({(f"failure {edge.source}", str(edge.index))} if len(takers) > 1 else set())
         chosen = self._outcome(edge.source, _SUCCEEDED) if edge.on is EdgeKind.SUCCESS else set[Choice]()
-        if edge.index in self._cases and len(self._targets[edge.source]) > 1:
+        if edge.index in self._cases and len(self._targets.get(edge.source, ())) > 1:
             chosen.add((f"switch {edge.source}", edge.target))
         if edge.when is not None:
             chosen.add((f"edge {edge.index}", _HELD))

@@ -254,7 +254,7 @@ def _silent(walk: Walk, event: TimerFired) -> None:
 
 def _signal_received(walk: Walk, event: SignalReceived) -> None:
     if walk.run.is_final:
-        raise RunClosed(run_id=walk.draft.state.run_id, state=walk.run.state)
+        raise RunClosed(run_id=walk.draft.state.run_id, state=walk.run.state, request="signal")
     _signals.receive(walk, event)
 
 
@@ -267,7 +267,7 @@ def _run_cancelled(walk: Walk, event: RunCancelled) -> None:
             _children.tell_parent(walk, None if walk.run.state is RunState.SUCCEEDED else RunState.CANCELLED)
             return
     if walk.run.is_final:
-        raise RunClosed(run_id=walk.draft.state.run_id, state=walk.run.state)
+        raise RunClosed(run_id=walk.draft.state.run_id, state=walk.run.state, request="cancel")
     if walk.run.conclusion is not None:
         if not event.compensate and walk.loop(FINALLY).stop not in ALL_STOPS:
             _loops.stop(walk, FINALLY, BROKEN_OFF, timedelta(milliseconds=event.grace_ms))

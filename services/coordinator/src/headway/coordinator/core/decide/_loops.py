@@ -173,16 +173,33 @@ def go_on(walk: Walk, path: str) -> None:
     loop = walk.loop(path)
     if loop.stop is not None:
         _tell_open_items(walk, path)
-    elif walk.graph.node(path).type is NodeType.MAP:
-        _fill(walk, path)
-    elif not (loop.open or (loop.failed and loop.redo_from is None)):
-        _iterate(walk, path)
+    elif may_begin(walk, path):
+        if walk.run.is_paused:
+            return
+        if walk.graph.node(path).type is NodeType.MAP:
+            _fill(walk, path)
+        else:
+            _iterate(walk, path)
     _end_if_over(walk, path)
 
 
-def _later(walk: Walk, path: str, pause_ms: int = 0) -> None:
+def may_begin(walk: Walk, path: str) -> bool:
+    """True when a next item or iteration may begin, or be asked for: of a paused run, at its resume."""
+    loop, node = walk.loop(path), walk.graph.node(path)
+    if node.type is NodeType.MAP:
+        return _has_room(loop, node.max_concurrency)
+    return loop.stop is None and not (loop.open or (loop.failed and loop.redo_from is None))
+
+
+def _later(walk: Walk, path: str) -> None:
+    walk.emit(do.ScheduleTimer(path=path, kind="go_on", attempt=walk.row(path).attempt, due_at=walk.at))
+
+
+def _rest(walk: Walk, path: str, pause_ms: int) -> None:
+    """Let a repeat pause before its next iteration."""
     due_at = walk.at + timedelta(milliseconds=pause_ms)
-    walk.emit(do.ScheduleTimer(path=path, kind="go_on", attempt=walk.row(path).attempt, due_at=due_at))
+    walk.emit(do.PostponeTask(path=path, due_at=due_at))
+    walk.set_alarm(path, "go_on", due_at)
 
 
 def _fill(walk: Walk, path: str) -> None:
@@ -312,6 +329,8 @@ def _redo_some(walk: Walk, loop: LoopRow, first: int, most: int) -> None:
 def _iterate(walk: Walk, path: str) -> None:
     """Begin the next iteration of a repeat, or end it."""
     node, loop = walk.graph.node(path), walk.loop(path)
+    if walk.row(path).due_at is not None:
+        walk.emit(do.PostponeTask(path=path, due_at=None))
     if loop.redo_from is not None:
         _redo_some(walk, loop, loop.redo_from, 1)
         if walk.loop(path).open:
@@ -331,8 +350,6 @@ def _iterate(walk: Walk, path: str) -> None:
         _later(walk, path)
         return
     walk.room -= 1
-    if node.keep_last is not None and loop.started > node.keep_last:
-        _drop(walk, scope_at(path, loop.started - node.keep_last - 1))
     _open(walk, following)
 
 
@@ -444,6 +461,9 @@ def _after(walk: Walk, path: str, scope: str, state: RunState) -> None:
 
 
 def _after_iteration(walk: Walk, path: str, node: Node, scope: str, state: RunState) -> None:
+    finished = walk.loop(path).started
+    if state is RunState.SUCCEEDED and node.keep_last is not None and finished > node.keep_last:
+        _drop(walk, scope_at(path, finished - node.keep_last - 1))
     if state is RunState.SUCCEEDED and node.ends_when is not None:
         ends = _holds(walk, path, scope, node.ends_when)
         if ends:
@@ -451,7 +471,7 @@ def _after_iteration(walk: Walk, path: str, node: Node, scope: str, state: RunSt
         if ends is not False:
             return
     if state is RunState.SUCCEEDED and walk.loop(path).stop is None and node.wait_ms:
-        _later(walk, path, node.wait_ms)
+        _rest(walk, path, node.wait_ms)
     else:
         go_on(walk, path)
 

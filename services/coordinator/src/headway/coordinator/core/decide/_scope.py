@@ -10,7 +10,7 @@ from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.paths import CHUNK, chunk_key, inside, loop_of, scope_at, scopes_around
 from headway.coordinator.core.plan import LOOP_NODES, EdgeKind, Json, NodeType, VariablePath
-from headway.coordinator.core.rows import RUN_INPUT, LoopRow, PayloadKey
+from headway.coordinator.core.rows import RUN_INPUT, EffectRow, LoopRow, PayloadKey
 from headway.coordinator.core.templates import TooMuch, UnknownValue, descend, spell
 
 if TYPE_CHECKING:
@@ -136,6 +136,8 @@ class Scope:
             return self._inside(key, document, path, 3)
         where = spot.beside(spot.name)
         if what == "state":
+            if (undone := self._undone(where)) is not None:
+                return str(TaskState.CANCELLED if undone.gave == "unknown" else TaskState.SUCCEEDED)
             row = self._walk.draft.task(where)
             return str(row.state) if row is not None else NOT_REACHED
         if what == "counts" and spot.node.type in LOOP_NODES:
@@ -146,10 +148,18 @@ class Scope:
         raise UnknownValue(path)
 
     def _output_key(self, spot: Spot, path: VariablePath) -> PayloadKey | None:
-        row = self._walk.draft.task(f"{spot.scope}.{spot.name}" if spot.scope else spot.name)
+        where = f"{spot.scope}.{spot.name}" if spot.scope else spot.name
+        if (undone := self._undone(where)) is not None and undone.gave != "unknown":
+            return (where, undone.attempt, "output") if undone.gave == "output" else None
+        row = self._walk.draft.task(where)
         if row is None or row.state is not TaskState.SUCCEEDED:
             raise UnknownValue(path)
         return None if row.output_attempt is None else (row.path, row.output_attempt, "output")
+
+    def _undone(self, where: str) -> EffectRow | None:
+        """What the node that begins undoes, if it is that of this node: perhaps that of an earlier attempt."""
+        effect = self._walk.undoing
+        return effect if effect is not None and effect.path == where else None
 
     def _results(self, where: str, path: VariablePath) -> Document:
         loop = self._walk.loop(where)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide import _nodes
 from headway.coordinator.core.machines import TaskState
-from headway.coordinator.core.rows import COMPENSATING, UNCOMPENSATED, EffectRow, TaskRow
+from headway.coordinator.core.rows import COMPENSATING, UNCOMPENSATED, EffectRow, TaskRow, undoing_generation
 from headway.coordinator.core.state import EFFECTS
 
 if TYPE_CHECKING:
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 
 def undo_rest(walk: Walk) -> bool:
-    """Go on undoing what took effect; False: nothing is left to be undone."""
+    """Go on undoing what took effect, when the run is not paused; False: nothing is left to be undone."""
     if not walk.graph.can_undo or walk.run.ending == UNCOMPENSATED:
         return False
     begun = 0
     while (effect := walk.draft.latest_effect()) is not None:
-        if begun == EFFECTS or walk.effort.is_half_spent:  # they failed at once, or were done anew, each of them
+        if walk.run.is_paused:
+            return True
+        if begun == EFFECTS or walk.effort.is_half_spent:  # they failed at once, or nobody knows of them, each of them
             walk.emit(do.ScheduleTimer(path="", kind="go_on", attempt=0, due_at=walk.at))
             return True
         begun += 1
@@ -40,21 +42,28 @@ def took_effect(row: TaskRow) -> bool:
 
 
 def _undo(walk: Walk, effect: EffectRow) -> None:
-    """Begin the node that undoes another; nothing is done when a retry has done the other anew."""
+    """Begin the node that undoes another.
+
+    What a retry of the run repeated took effect twice, and is undone twice. What nobody knows of was taken up by the
+    next attempt, under the same idempotency key: it counts only as the latest.
+    """
     spot = walk.graph.spot(effect.path)
     undo = spot.beside(spot.node.compensate or "")
     walk.draft.require_around((effect.path, undo), spot.scope)
-    row = walk.draft.task(effect.path)
-    if row is None or row.attempt != effect.attempt:
+    row = walk.row(effect.path)
+    if effect.gave == "unknown" and row.attempt != effect.attempt:
         walk.emit(do.TakeEffect(place=effect.place, path=effect.path, undone=False))
         return
     if not walk.run.is_compensating:
         walk.cancel_run_timers()  # what stopped the run does not stop what undoes it
         walk.emit(do.MarkRun(flag="ending", path=COMPENSATING))
     walk.emit(do.TakeEffect(place=effect.place, path=effect.path, undone=True))
+    generation = undoing_generation(effect.attempt, row.attempt)
     if walk.draft.task(undo) is None:
         _nodes.create(walk, undo)
-        walk.emit(do.SetGeneration(path=undo, generation=row.attempt))
-    else:  # it undid what the node did before a retry of the run
-        walk.emit(do.RedoTask(path=undo, generation=row.attempt))
+        walk.emit(do.SetGeneration(path=undo, generation=generation))
+    else:  # it undid what the node did before
+        walk.emit(do.RedoTask(path=undo, generation=generation))
+    walk.undoing = effect
     walk.start(undo, by_always=True)
+    walk.undoing = None

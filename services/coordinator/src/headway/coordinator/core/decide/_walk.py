@@ -43,7 +43,17 @@ from headway.coordinator.core.plan import (
     OnFailure,
 )
 from headway.coordinator.core.projector import Projector
-from headway.coordinator.core.rows import ALL_STOPS, BEATEN, STOPPED, LoopRow, RunRow, ScopeRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import (
+    ALL_STOPS,
+    BEATEN,
+    STOPPED,
+    EffectRow,
+    LoopRow,
+    RunRow,
+    ScopeRow,
+    TaskRow,
+    TokenRow,
+)
 from headway.coordinator.core.state import PAGE, Draft, State
 
 GRACE = timedelta(seconds=60)  # for holders to stop when nobody said otherwise: twice what a default lease renews in
@@ -75,11 +85,12 @@ class Walk:
         instead: by path, what happens to a node that would start again at once.
         grace: how long what is stopped may take.
         deadline_at: of a child that starts or is reopened: its parent's.
+        undoing: what the node that begins undoes; it sees what that gave.
     """
 
     __slots__ = (
         "_queue", "actions", "at", "chance", "chosen", "deadline_at", "draft", "effort", "grace", "graph",
-        "instead", "projector", "room",
+        "instead", "projector", "room", "undoing",
     )  # fmt: skip
 
     def __init__(self, state: State, event: Event) -> None:
@@ -96,6 +107,7 @@ class Walk:
         self.instead: Mapping[str, Callable[[str], None]] = {}
         self.grace = GRACE
         self.deadline_at: datetime | None = None
+        self.undoing: EffectRow | None = None
         self._queue: deque[tuple[Graph, str, Edge, Token]] = deque()
 
     def emit(self, action: do.Action) -> None:

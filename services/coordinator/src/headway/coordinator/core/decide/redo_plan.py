@@ -16,8 +16,15 @@ from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.paths import inside, is_within, loop_of, scopes_around
 from headway.coordinator.core.plan import FINALLY, NodeType
-from headway.coordinator.core.refusals import InvalidArgument, NodeNotFound, NodeNotReached, NodeUndoes, NothingToRetry
-from headway.coordinator.core.rows import BEATEN, TaskRow, TokenRow
+from headway.coordinator.core.refusals import (
+    InvalidArgument,
+    IterationDropped,
+    NodeNotFound,
+    NodeNotReached,
+    NodeUndoes,
+    NothingToRetry,
+)
+from headway.coordinator.core.rows import BEATEN, TaskRow, TokenRow, was_undone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -98,32 +105,62 @@ def chosen_by_scope(draft: Draft, graph: Graph, chosen: Iterable[str]) -> Mappin
 
 
 def _by_scope(draft: Draft, graph: Graph, chosen: Iterable[str]) -> dict[str, dict[str, None]]:
-    """The chosen nodes by their scopes, and the maps and repeats that lie around them by theirs."""
+    """The chosen nodes by their scopes, and the maps and repeats that lie around them by theirs.
+
+    An item or iteration that is chosen as a whole is a scope without nodes.
+    """
     by_scope: dict[str, dict[str, None]] = {}
     named = tuple(chosen)
+    whole = frozenset(path for path in named if _is_scope(graph, path))
     for path in named:
-        if not graph.has(path):
+        if path not in whole and not graph.has(path):
             raise NodeNotFound(node=path, workflow=graph.plan.workflow, version=str(draft.run.version))
         if graph.has_finally and is_within(path, FINALLY):
             raise InvalidArgument(field="node", problem=f"{FINALLY} runs again by itself when the retried run ends")
-        if owner := graph.owner(path):
+        if path not in whole and (owner := graph.owner(path)):
             raise NodeUndoes(node=path, undone=owner)
-    around = {scope for path in named for scope in scopes_around(graph.spot(path).scope)}
-    draft.require_scopes(sorted(around))
-    draft.require_tasks(named)
-    for path in named:
-        spot = graph.spot(path)
-        row = draft.task(path) if _is_begun(draft, spot.scope) else None
-        if row is None or was_passed_over(row):
-            raise NodeNotReached(node=path)
-        by_scope.setdefault(spot.scope, {})[spot.name] = None
-        for scope in scopes_around(spot.scope):
-            loop = graph.spot(loop_of(scope)[0])
-            around = draft.task(loop_of(scope)[0])
+    scopes = {path: path if path in whole else graph.spot(path).scope for path in named}
+    draft.require_scopes(sorted({around for scope in scopes.values() for around in scopes_around(scope)}))
+    draft.require_tasks(path for path in named if path not in whole)
+    for path, scope in scopes.items():
+        names = by_scope.setdefault(scope, {})
+        is_begun = _is_begun(draft, scope)
+        if path not in whole:
+            row = draft.task(path) if is_begun else None
+            is_begun = row is not None and not was_passed_over(row)
+            names[graph.spot(path).name] = None
+        if not is_begun:
+            raise not_there(draft, graph, path, scope)
+        for each in scopes_around(scope):
+            loop = graph.spot(loop_of(each)[0])
+            around = draft.task(loop_of(each)[0])
             if around is None or was_passed_over(around):  # what is in it is left from before another retry
                 raise NodeNotReached(node=path)
             by_scope.setdefault(loop.scope, {})[loop.name] = None
     return by_scope
+
+
+def _is_scope(graph: Graph, path: str) -> bool:
+    """True for the path of an item or iteration: of a map or repeat that there is, whether or not it was begun."""
+    try:
+        graph.body(path)
+    except LookupError:
+        return False
+    return bool(path)
+
+
+def not_there(draft: Draft, graph: Graph, path: str, inner: str) -> NodeNotReached | IterationDropped:
+    """Why a node in a scope cannot be done again or skipped: it was not reached, or its iteration was dropped since.
+
+    Raises:
+        Missing: more rows are needed.
+    """
+    for scope in scopes_around(inner):
+        where, index = loop_of(scope)
+        loop, kept = draft.loop(where), graph.node(where).keep_last
+        if loop is not None and kept is not None and index < loop.started and draft.scope(scope) is None:
+            return IterationDropped(node=path, scope=scope, kept=str(kept))
+    return NodeNotReached(node=path)
 
 
 def _is_begun(draft: Draft, scope: str) -> bool:
@@ -218,7 +255,7 @@ def undone(part: Part) -> frozenset[str]:
         if (row := part.task(name)) is not None
         and took_effect(row)
         and (undoing := part.task(undo)) is not None
-        and undoing.generation == row.attempt
+        and was_undone(row, undoing)
     ]
     loops = {name: inside(part.scope, name) for name, body in graph.bodies.items() if body.can_undo}
     draft.require_loops(loops.values())

@@ -7,7 +7,13 @@ from headway.coordinator.core.decide._children import leave
 from headway.coordinator.core.decide._nodes import PAYLOAD_LIMIT
 from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.decide.redo import reopen
-from headway.coordinator.core.decide.redo_plan import chosen_by_scope, plan_redo, starts_at_once, was_passed_over
+from headway.coordinator.core.decide.redo_plan import (
+    chosen_by_scope,
+    not_there,
+    plan_redo,
+    starts_at_once,
+    was_passed_over,
+)
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import NodeSkipped
 from headway.coordinator.core.graph import Spot
@@ -17,7 +23,6 @@ from headway.coordinator.core.plan import FINALLY, Json, NodeType
 from headway.coordinator.core.refusals import (
     InvalidArgument,
     NodeNotFound,
-    NodeNotReached,
     NodeNotSkippable,
     RunNotHeld,
 )
@@ -45,7 +50,7 @@ def skip(walk: Walk, event: NodeSkipped) -> None:
         raise RunNotHeld(run_id=walk.draft.state.run_id, state=run.state)
     row = walk.draft.task(path)
     if row is None or was_passed_over(row):
-        raise NodeNotReached(node=path)
+        raise not_there(walk.draft, walk.graph, path, walk.graph.spot(path).scope)
     if walk.graph.node(path).body is not None:
         remedy = "its result is that of its items or iterations; skip nodes in them"
         raise NodeNotSkippable(node=path, state=row.state, remedy=remedy)

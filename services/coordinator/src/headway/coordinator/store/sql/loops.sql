@@ -147,7 +147,7 @@ ORDER BY s.index;
 
 -- name: get_latest_effects
 -- What nodes that can be undone did last, before a place.
-SELECT place, path, attempt
+SELECT place, path, attempt, gave
 FROM effects
 WHERE bucket = $1 AND run_id = $2 AND place < $3
 ORDER BY place DESC
@@ -173,8 +173,8 @@ DELETE FROM waits WHERE bucket = $1 AND run_id = $2 AND path = $3;
 
 -- name: put_effects
 -- What nodes that can be undone did.
-INSERT INTO effects (bucket, run_id, place, path, attempt)
-SELECT $1, x.* FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::bigint[]) AS x;
+INSERT INTO effects (bucket, run_id, place, path, attempt, gave)
+SELECT $1, x.* FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::bigint[], $6::text[]) AS x;
 
 -- name: delete_effect
 -- One that is being undone, or was done anew; many in one exchange.

@@ -281,7 +281,10 @@ NODES: Mapping[NodeType, NodeKind] = {
             Field(
                 name="keep_last",
                 kind=Kind.INTEGER,
-                doc="So many finished iterations keep their rows; the history keeps all. Not around a map or repeat.",
+                doc=(
+                    "So many iterations that succeeded keep their rows; the history keeps the events of all while the "
+                    "run is kept. Not around a map or repeat."
+                ),
                 default="all",
                 least=1,
                 most=MAX_ITERATIONS,
