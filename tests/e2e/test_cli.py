@@ -368,7 +368,7 @@ async def test_a_thousand_items_go_through_a_map_and_are_shown_by_pages(headway:
     assert started["output"] == {"total": 1_000, "succeeded": 999, "failed": 1, "cancelled": 0}
     document, shown = await asyncio.gather(headway.document("show", run_id), headway.text("show", run_id))
     assert [task["path"] for task in document["tasks"]] == ["each", "done"]
-    counts = {"total": 1_000, "running": 0, "succeeded": 999, "failed": 1, "cancelled": 0}
+    counts = {"total": 1_000, "running": 0, "succeeded": 999, "failed": 1, "cancelled": 0, "undone": 0}
     assert document["tasks"][0]["items"] == counts
     assert any("999 of 1000, 1 failed" in line for line in shown)
     items, failed, tasks = await asyncio.gather(
