@@ -245,6 +245,14 @@ def test_a_port_in_use_is_named_before_anything_is_started(tmp_path: Path) -> No
         Layout.choose(Shape(port=port), tmp_path)
 
 
+def test_no_outgoing_connection_can_take_a_port_that_was_chosen(tmp_path: Path) -> None:
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+
+    for _ in range(20):
+        layout = Layout.choose(Shape(port=0, coordinators=3, workers=3), tmp_path)
+        assert all(1024 <= int(listen.rpartition(":")[2]) < lowest for listen in layout.listens.values())
+
+
 def socket_on(port: int) -> socket.socket:
     listener = socket.socket()
     listener.bind(("127.0.0.1", port))

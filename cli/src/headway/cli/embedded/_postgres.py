@@ -12,7 +12,8 @@ from importlib import metadata
 from pathlib import Path
 
 from headway.cli.embedded import _unprivileged
-from headway.cli.embedded._server import HOST, EmbeddedServer, EmbeddedServerError, server_environment
+from headway.cli.embedded._server import EmbeddedServer, EmbeddedServerError, server_environment
+from headway.cli.ports import HOST
 
 
 class EmbeddedPostgres(EmbeddedServer):

@@ -7,7 +7,8 @@ import shutil
 import socket
 from pathlib import Path
 
-from headway.cli.embedded._server import HOST, EmbeddedServer, EmbeddedServerError
+from headway.cli.embedded._server import EmbeddedServer, EmbeddedServerError
+from headway.cli.ports import HOST
 
 
 class EmbeddedRedis(EmbeddedServer):

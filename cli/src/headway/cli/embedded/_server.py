@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import IO, Self
 
 from headway.cli.embedded._unprivileged import Account
+from headway.cli.ports import HOST, bound
 
-HOST = "127.0.0.1"
 _GUARDIAN = Path(__file__).with_name("_guardian.py")
 _POLL = 0.01
 _STOP_TIMEOUT = 30.0
@@ -299,8 +299,7 @@ def server_environment() -> dict[str, str]:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
+    with bound(0) as probe:
         return int(probe.getsockname()[1])
 
 

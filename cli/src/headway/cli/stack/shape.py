@@ -1,15 +1,13 @@
 """What a stack consists of: how many of each service, on which ports, in which environment."""
 
 import os
-import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headway.cli.ports import HOST, bound
 from headway.cli.stack.process import Recipe
-
-HOST = "127.0.0.1"
 
 # Starting order; stopping goes the other way: workers first, so that their reports find a coordinator.
 KINDS = ("coordinator", "relay", "timers", "worker")
@@ -122,10 +120,8 @@ def kind_of(name: str) -> str:
 
 
 def _take(port: int, held: ExitStack) -> int:
-    listener = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((HOST, port))
+        listener = held.enter_context(bound(port))
     except OSError:
         raise PortTaken(port) from None
     taken: int = listener.getsockname()[1]
