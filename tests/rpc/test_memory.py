@@ -49,7 +49,7 @@ def held() -> list[object]:
     return [each for each in gc.get_objects() if isinstance(each, kinds)]
 
 
-def holders(given: object, depth: int = 3) -> list[object]:
+def holders(given: object, depth: int = 6) -> list[object]:
     """What an object is, and what holds it, and that: to be read when there should be none."""
     if not depth:
         return []

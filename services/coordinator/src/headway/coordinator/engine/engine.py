@@ -109,6 +109,8 @@ class Engine:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        for lane in self._lanes:
+            lane.forget()
         await self._seats.close()
 
     @property

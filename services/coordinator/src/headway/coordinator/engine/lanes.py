@@ -208,6 +208,11 @@ class Lane(Generic[Item]):
         ):
             raise self._overloaded(count)
 
+    def forget(self) -> None:
+        """Let go of what waits, once nobody serves it any more: whoever asked is gone, or asks elsewhere."""
+        for waiting in (self._queue, self._new, self._skipped):
+            waiting.clear()
+
     @property
     def backlog(self) -> int:
         """Items that wait."""
