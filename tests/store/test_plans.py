@@ -137,8 +137,6 @@ async def faults(database: asyncpg.Connection[asyncpg.Record]) -> list[str]:
             table = table_of[index] if index else node.get("Relation Name", "")
             compared = node.get("Index Cond", "")
             is_key = index == f"{table}_pkey" or index in ALSO_BY_KEY
-            if node["Node Type"] == "Tid Scan" and node.get("TID Cond"):
-                continue  # of a row that was looked up by its key before
             is_whole = all(re.search(rf"\b{column}\b", compared) for column in keys.get(table, ()))
             if table in keys and "Scan" in node["Node Type"] and not (is_key and is_whole):
                 found.append(f"{name}: {node['Node Type']} on {table} by {index}: {compared}")

@@ -44,8 +44,8 @@ LEFT JOIN LATERAL (
 -- whether it was. So the decisions may have been made on rows that were read without locks. Nor is it when a run is to
 -- start on a version that must be the deployed one ($57) and is not.
 --
--- Rows that are changed are looked up by key and then found at their place (docs/adr/0039). A task that was not there, or
--- not running at that attempt, ends the statement; so does one that moved to another place meanwhile.
+-- Rows that are changed are offered as new ones and meet themselves: only the columns that change are in the offer, and
+-- what it must hold besides is empty. A task that was not there, or not running at that attempt, ends the statement.
 --
 -- Arrays of small tables that rows refer to by place: $3-$5 versions; $6-$11 specifications of tasks.
 WITH held AS MATERIALIZED (
@@ -80,38 +80,33 @@ WITH held AS MATERIALIZED (
         AS x (run_id, version, key, trace, open_tasks, succeeded_tasks)
     WHERE (SELECT whole FROM gate)
 ), moved AS (
-    UPDATE runs AS r
-    SET state = k.state, seq = k.seq, finish_path = k.finish_path, open_tasks = k.open_tasks,
-        succeeded_tasks = k.succeeded_tasks, output_path = k.output_path, output_attempt = k.output_attempt,
-        last_event_at = $2::timestamptz, finished_at = CASE WHEN k.state = 'running' THEN NULL ELSE $2::timestamptz END
-    FROM (
-        SELECT f.place, x.seq, x.state, x.open_tasks, x.succeeded_tasks, x.finish_path, x.output_path, x.output_attempt
-        FROM unnest($19::uuid[], $20::bigint[], $22::text[], $23::integer[], $24::integer[], $25::text[], $26::text[],
-                    $27::bigint[])
-            AS x (run_id, seq, state, open_tasks, succeeded_tasks, finish_path, output_path, output_attempt)
-        CROSS JOIN LATERAL (
-            SELECT ctid AS place FROM runs WHERE bucket = $1 AND run_id = x.run_id LIMIT 1
-        ) AS f
-        WHERE (SELECT whole FROM gate)
-    ) AS k
-    WHERE r.ctid = k.place AND r.bucket = $1
+    INSERT INTO runs AS r (bucket, run_id, namespace, workflow, version, state, epoch, seq, trace, vars, cancelling,
+                           failing, expired, finish_path, open_tasks, succeeded_tasks, unhandled_tasks, output_path,
+                           output_attempt, created_at, last_event_at, finished_at)
+    SELECT $1::smallint, x.run_id, '', '', 0, x.state, 1, x.seq, '', '', false, false, false, x.finish_path, x.open_tasks,
+           x.succeeded_tasks, 0, x.output_path, x.output_attempt, $2::timestamptz, $2::timestamptz,
+           CASE WHEN x.state = 'running' THEN NULL ELSE $2::timestamptz END
+    FROM unnest($19::uuid[], $20::bigint[], $22::text[], $23::integer[], $24::integer[], $25::text[], $26::text[],
+                $27::bigint[])
+        AS x (run_id, seq, state, open_tasks, succeeded_tasks, finish_path, output_path, output_attempt)
+    WHERE (SELECT whole FROM gate)
+    ON CONFLICT (bucket, run_id) DO UPDATE
+    SET state = EXCLUDED.state, seq = EXCLUDED.seq, finish_path = EXCLUDED.finish_path,
+        open_tasks = EXCLUDED.open_tasks, succeeded_tasks = EXCLUDED.succeeded_tasks,
+        output_path = EXCLUDED.output_path, output_attempt = EXCLUDED.output_attempt,
+        last_event_at = EXCLUDED.last_event_at, finished_at = EXCLUDED.finished_at
 ), done AS (
-    UPDATE tasks AS t
-    SET state = 'succeeded', output_attempt = t.attempt, finished_at = $2::timestamptz, due_at = NULL,
-        lease_expires_at = NULL, grant_key = NULL, eager_grants = 0, attempt_expires_at = NULL, reported = true
-    FROM (
-        SELECT f.place
-        FROM unnest($28::uuid[], $29::text[], $30::bigint[]) AS x (run_id, path, attempt)
-        CROSS JOIN LATERAL (
-            SELECT ctid AS place
-            FROM tasks
-            WHERE bucket = $1 AND run_id = x.run_id AND path = x.path AND attempt = x.attempt
-            LIMIT 1
-        ) AS f
-        WHERE (SELECT whole FROM gate)
-    ) AS k
-    WHERE t.ctid = k.place AND t.bucket = $1 AND t.state = 'running'
-    RETURNING t.path
+    INSERT INTO tasks AS t (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler,
+                            lease_ms, output_attempt, created_at, finished_at, reported)
+    SELECT $1::smallint, x.run_id, x.path, 'succeeded', x.attempt, 1, 0, 0, '', '', '', 0, x.attempt, $2::timestamptz, $2::timestamptz, true
+    FROM unnest($28::uuid[], $29::text[], $30::bigint[]) AS x (run_id, path, attempt)
+    WHERE (SELECT whole FROM gate)
+    ON CONFLICT (bucket, run_id, path) DO UPDATE
+    SET state = EXCLUDED.state, output_attempt = EXCLUDED.output_attempt, finished_at = EXCLUDED.finished_at,
+        due_at = NULL, lease_expires_at = NULL, grant_key = NULL, eager_grants = 0,
+        attempt_expires_at = NULL, reported = true
+    WHERE t.state = 'running' AND t.attempt = EXCLUDED.attempt
+    RETURNING handler
 ), fresh AS (
     INSERT INTO tasks (bucket, run_id, path, state, attempt, generation, tries, losses, namespace, queue, handler,
                        lease_ms, attempt_timeout_ms, input_path, input_attempt, input_role, created_at, ready_at,
@@ -174,6 +169,6 @@ WITH held AS MATERIALIZED (
     DELETE FROM timers WHERE bucket = $1 AND run_id = ANY ($56::uuid[]) AND (SELECT whole FROM gate)
 )
 SELECT whole, CASE WHEN EXISTS (SELECT 1 FROM sent) THEN pg_notify('headway_outbox', $1::smallint::text) END AS told,
-       1 / CASE WHEN NOT whole OR (SELECT count(*) FROM done) = cardinality($28::uuid[]) THEN 1 ELSE 0 END
+       1 / CASE WHEN NOT whole OR (SELECT count(*) FROM done WHERE handler <> '') = cardinality($28::uuid[]) THEN 1 ELSE 0 END
        AS certain
 FROM gate;
