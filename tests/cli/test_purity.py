@@ -162,6 +162,23 @@ async def test_output_that_cannot_be_written_is_said_in_one_sentence(
     assert err.decode() == "headway: what it prints cannot be written: No space left on device\n"
 
 
+@pytest.mark.parametrize("command", [("list",), ("show", "r1"), ("show", "r1", "--json")], ids=" ".join)
+async def test_a_reader_that_leaves_is_no_failure(command: tuple[str, ...], coordinator: ScriptedCoordinator) -> None:
+    script_success(coordinator)
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "headway.cli", *command, "--address", coordinator.address),
+        stdout=writer,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    os.close(writer)
+    _, err = await process.communicate()
+
+    assert (process.returncode, err) == (0, b"")
+
+
 async def test_a_command_whose_output_is_closed_does_what_it_is_to_do(coordinator: ScriptedCoordinator) -> None:
     script_success(coordinator)
 

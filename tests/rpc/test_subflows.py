@@ -664,12 +664,14 @@ nodes:
 
 
 async def test_a_deploy_does_not_warn_of_what_is_deployed_beside_it(world: World) -> None:
-    source = "workflow: caller\nnodes: {one: {type: subflow, workflow: leaf}, two: {type: subflow, workflow: none}}\n"
+    source = (
+        "workflow: caller\nnodes: {one: {type: subflow, workflow: leaf}, two: {type: subflow, workflow: missing}}\n"
+    )
 
     answer = await world.first.definitions.Deploy(definitions_pb2.DeployRequest(source=source, beside=["leaf"]))
 
     assert [each.message for each in answer.warnings if each.code == "not_deployed"] == [
-        "no workflow none is deployed in namespace default"
+        "no workflow missing is deployed in namespace default"
     ]
 
 

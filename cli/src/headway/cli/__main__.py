@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from headway.cli.arguments import reason
 from headway.cli.command import DEFAULT_ADDRESS, Afterwards, Exit, Mistake
 from headway.cli.filters import LISTED, with_whole_id
-from headway.cli.output import Output
+from headway.cli.output import Output, OutputLost
 from headway.cli.parser import parse
 from headway.client import DeadlinePassed, Refused, Unreachable
 
@@ -38,9 +37,9 @@ def main() -> int:
     except BrokenPipeError:
         _let_go_of_output()  # whoever read it has left: `headway list | head`
         return Exit.SUCCESS
-    except OSError as error:
+    except OutputLost as error:
         _let_go_of_output()
-        print(f"headway: what it prints cannot be written: {reason(error)}", file=sys.stderr)
+        print(f"headway: what it prints cannot be written: {error}", file=sys.stderr)
         return Exit.REFUSED
 
 
