@@ -170,7 +170,7 @@ async def test_a_retry_tells_of_items_and_effects(headway: CommandLine, coordina
             runs_pb2.UndoneNode(path="hotel", by="no_hotel", state=runs_pb2.TASK_STATE_SUCCEEDED),
             runs_pb2.UndoneNode(path="car", by="no_car", state=runs_pb2.TASK_STATE_FAILED),
         ],
-        not_undone=[runs_pb2.StandingEffect(path="pay", count=1), runs_pb2.StandingEffect(path="pack", count=3)],
+        standing=[runs_pb2.StandingEffect(path="pay", count=1), runs_pb2.StandingEffect(path="pack", count=3)],
         new_children=[runs_pb2.NewChild(path="ship", workflow="shipping")],
     )
     coordinator.script("runs.Retry", answer, answer)
@@ -186,12 +186,15 @@ async def test_a_retry_tells_of_items_and_effects(headway: CommandLine, coordina
         "  in pack       all items run again, however many there are then (there were 7)",
         "  undone        hotel, by no_hotel: it is done anew, under a new idempotency key",
         "  undone        car, perhaps (failed), by no_car: it is done anew, under a new idempotency key",
-        "  not undone    pay: what it did stands, is done once more, and nothing undoes the first",
-        "  not undone    pack: what it did stands, 3 times, is done once more, and nothing undoes the first",
+        "  stands        pay: what it did stands, and it is done once more; should the run fail, all of it is undone",
+        (
+            "  stands        pack: what it did 3 times stands, and it is done once more;"
+            " should the run fail, all of it is undone"
+        ),
         "  ship starts another run of shipping",
     ]
     assert document["items"][0]["failed"] == 6
     assert document["items"][0]["paths"] == [f"resize[{index}]" for index in range(8)]
     assert document["undone"][1] == {"path": "car", "by": "no_car", "state": "failed"}
-    assert document["not_undone"] == [{"path": "pay", "count": 1}, {"path": "pack", "count": 3}]
+    assert document["standing"] == [{"path": "pay", "count": 1}, {"path": "pack", "count": 3}]
     assert document["new_children"] == [{"path": "ship", "workflow": "shipping"}]

@@ -113,7 +113,7 @@ async def test_a_run_that_was_undone_tells_what_is_done_anew_and_hides_what_undi
         "hotel": ("no_hotel", runs_pb2.TASK_STATE_SUCCEEDED),
         "car": ("no_car", runs_pb2.TASK_STATE_SUCCEEDED),
     }
-    assert list(told.not_undone) == []
+    assert list(told.standing) == []
     assert (list(told.chosen), list(told.reset), list(told.kept)) == (["hotel"], ["car", "flight"], [])
 
 
@@ -136,9 +136,29 @@ async def test_what_is_done_again_though_its_effect_stands_is_told(world: World)
 
     told = await world.first.retry(run_id, "car", dry_run=True)
 
-    assert [(each.path, each.count) for each in told.not_undone] == [("car", 1)]
+    assert [(each.path, each.count) for each in told.standing] == [("car", 1)]
     assert list(told.undone) == []
     assert list(told.kept) == ["hotel"]
+
+
+async def test_what_retries_repeated_stands_as_often_as_it_was_done(world: World) -> None:
+    await world.first.deploy(TRIP)
+    run_id = await world.first.start("trip")
+    await work(world, run_id)
+    await world.first.retry(run_id, "car")
+    await work(world, run_id)
+
+    told = await world.first.retry(run_id, "car", dry_run=True)
+
+    assert [(each.path, each.count) for each in told.standing] == [("car", 2)]
+
+
+async def test_an_item_that_is_named_as_a_whole_is_told(world: World) -> None:
+    run_id = await items_run(world)
+
+    each, _ = (await world.first.retry(run_id, "each[7]", dry_run=True)).items
+
+    assert (each.chosen, each.kept, list(each.paths)) == (1, 8, ["each[7]"])
 
 
 async def test_effects_in_items_are_counted_by_their_map(world: World) -> None:
@@ -150,10 +170,10 @@ async def test_effects_in_items_are_counted_by_their_map(world: World) -> None:
     one = await world.first.retry(run_id, "each[1].book", dry_run=True)
     behind = await world.first.retry(run_id, "each[1].use", dry_run=True)
 
-    assert [(each.path, each.count) for each in anew.not_undone] == [("each", 3)]
+    assert [(each.path, each.count) for each in anew.standing] == [("each", 3)]
     assert anew.items[0].anew
-    assert [(each.path, each.count) for each in one.not_undone] == [("each", 1)]
-    assert list(behind.not_undone) == []
+    assert [(each.path, each.count) for each in one.standing] == [("each", 1)]
+    assert list(behind.standing) == []
 
 
 async def test_items_that_were_undone_run_again_and_are_counted_so(world: World) -> None:

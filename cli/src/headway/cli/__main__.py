@@ -17,7 +17,7 @@ HERE = "start one with `headway dev`, or name another with --address or HEADWAY_
 THERE = "is it up? --address and HEADWAY_COORDINATOR take several, with commas between, and use those that answer"
 REMEDIES: Mapping[str, str] = {
     "RUN_NOT_FOUND": f"{LISTED}.",
-    "NODE_NOT_FOUND": "`headway show RUN` lists those that were reached; of an item, name a node: resize[12].crop.",
+    "NODE_NOT_FOUND": "`headway show RUN` lists those that were reached.",
     "NODE_NOT_REACHED": "`headway show RUN` lists those that were.",
     "STORE_UNAVAILABLE": "The coordinator's log says what is wrong with its database.",
 }

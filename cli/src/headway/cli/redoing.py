@@ -15,8 +15,8 @@ def plan_lines(plan: RetryPlan) -> Iterator[str]:
         yield _line(f"in {each.path}", _items(each))
     for each in plan.undone:
         yield _line("undone", _undone(each))
-    for each in plan.not_undone:
-        yield _line("not undone", _standing(each))
+    for each in plan.standing:
+        yield _line("stands", _standing(each))
     for child in plan.children:
         where = f"from {', '.join(child.nodes)}, which failed" if child.nodes else "from what was stopped"
         yield f"{child.path} goes on in run {child.run_id} of {child.workflow}, {where}"
@@ -54,5 +54,5 @@ def _undone(node: UndoneNode) -> str:
 
 
 def _standing(effect: StandingEffect) -> str:
-    times = f", {effect.count} times" if effect.count > 1 else ""
-    return f"{effect.path}: what it did stands{times}, is done once more, and nothing undoes the first"
+    did = "what it did" if effect.count == 1 else f"what it did {effect.count} times"
+    return f"{effect.path}: {did} stands, and it is done once more; should the run fail, all of it is undone"

@@ -132,7 +132,7 @@ def retry_plan(message: runs_pb2.RetryResponse) -> values.RetryPlan:
         undone=tuple(
             values.UndoneNode(path=each.path, by=each.by, state=task_state(each.state)) for each in message.undone
         ),
-        not_undone=tuple(values.StandingEffect(path=each.path, count=each.count) for each in message.not_undone),
+        standing=tuple(values.StandingEffect(path=each.path, count=each.count) for each in message.standing),
         items=tuple(
             values.RetriedItems(
                 path=each.path,

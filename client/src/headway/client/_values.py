@@ -413,7 +413,7 @@ class UndoneNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingEffect:
-    """What a node did and nothing undoes any more.
+    """What a node did and nothing has undone.
 
     Attributes:
         path: Of the node; of what is in a map or repeat: of that.
@@ -478,7 +478,7 @@ class RetryPlan:
         children: Runs of subflow nodes that go on, where these ask for them at once.
         runs_finally: What runs at the end of the run runs again when it ends anew.
         undone: Of the chosen and reset nodes, those whose effect was undone: it is wanted anew.
-        not_undone: Of them, those that are done again though what they did before stands.
+        standing: Of them, those that are done once more though what they did before stands.
         items: Maps and repeats among them that had begun.
         new_children: Subflow nodes among them that start another run.
     """
@@ -490,7 +490,7 @@ class RetryPlan:
     children: tuple[ReopenedChild, ...] = ()
     runs_finally: bool = False
     undone: tuple[UndoneNode, ...] = ()
-    not_undone: tuple[StandingEffect, ...] = ()
+    standing: tuple[StandingEffect, ...] = ()
     items: tuple[RetriedItems, ...] = ()
     new_children: tuple[NewChild, ...] = ()
 

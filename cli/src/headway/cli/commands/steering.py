@@ -166,7 +166,7 @@ class Retry(Meant, Command):
     """Reopen a finished run, or all that filters mean (without --state: those that failed or were cancelled).
 
     Nodes that are neither chosen nor behind a chosen one keep their result. With --dry-run it says what runs again, in
-    maps how many items and which, what is kept, and whose effect was undone, or stands though it is done again.
+    maps how many items and which, what is kept, and whose effect was undone, or stands though it is done once more.
     """
 
     name: ClassVar = ("retry",)

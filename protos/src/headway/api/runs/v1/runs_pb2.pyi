@@ -849,7 +849,7 @@ class RetryRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., from_nodes: _Optional[_Iterable[str]] = ..., dry_run: _Optional[bool] = ..., render_inputs: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class RetryResponse(_message.Message):
-    __slots__ = ("chosen", "reset", "kept", "epoch", "children", "runs_finally", "undone", "not_undone", "items", "new_children")
+    __slots__ = ("chosen", "reset", "kept", "epoch", "children", "runs_finally", "undone", "standing", "items", "new_children")
     CHOSEN_FIELD_NUMBER: _ClassVar[int]
     RESET_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
@@ -857,7 +857,7 @@ class RetryResponse(_message.Message):
     CHILDREN_FIELD_NUMBER: _ClassVar[int]
     RUNS_FINALLY_FIELD_NUMBER: _ClassVar[int]
     UNDONE_FIELD_NUMBER: _ClassVar[int]
-    NOT_UNDONE_FIELD_NUMBER: _ClassVar[int]
+    STANDING_FIELD_NUMBER: _ClassVar[int]
     ITEMS_FIELD_NUMBER: _ClassVar[int]
     NEW_CHILDREN_FIELD_NUMBER: _ClassVar[int]
     chosen: _containers.RepeatedScalarFieldContainer[str]
@@ -867,10 +867,10 @@ class RetryResponse(_message.Message):
     children: _containers.RepeatedCompositeFieldContainer[ReopenedChild]
     runs_finally: bool
     undone: _containers.RepeatedCompositeFieldContainer[UndoneNode]
-    not_undone: _containers.RepeatedCompositeFieldContainer[StandingEffect]
+    standing: _containers.RepeatedCompositeFieldContainer[StandingEffect]
     items: _containers.RepeatedCompositeFieldContainer[RetriedItems]
     new_children: _containers.RepeatedCompositeFieldContainer[NewChild]
-    def __init__(self, chosen: _Optional[_Iterable[str]] = ..., reset: _Optional[_Iterable[str]] = ..., kept: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., children: _Optional[_Iterable[_Union[ReopenedChild, _Mapping]]] = ..., runs_finally: _Optional[bool] = ..., undone: _Optional[_Iterable[_Union[UndoneNode, _Mapping]]] = ..., not_undone: _Optional[_Iterable[_Union[StandingEffect, _Mapping]]] = ..., items: _Optional[_Iterable[_Union[RetriedItems, _Mapping]]] = ..., new_children: _Optional[_Iterable[_Union[NewChild, _Mapping]]] = ...) -> None: ...
+    def __init__(self, chosen: _Optional[_Iterable[str]] = ..., reset: _Optional[_Iterable[str]] = ..., kept: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., children: _Optional[_Iterable[_Union[ReopenedChild, _Mapping]]] = ..., runs_finally: _Optional[bool] = ..., undone: _Optional[_Iterable[_Union[UndoneNode, _Mapping]]] = ..., standing: _Optional[_Iterable[_Union[StandingEffect, _Mapping]]] = ..., items: _Optional[_Iterable[_Union[RetriedItems, _Mapping]]] = ..., new_children: _Optional[_Iterable[_Union[NewChild, _Mapping]]] = ...) -> None: ...
 
 class UndoneNode(_message.Message):
     __slots__ = ("path", "by", "state")

@@ -11,11 +11,12 @@ from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.paths import is_within, loop_of, scope_at, scopes_around
 from headway.coordinator.core.plan import NodeType
+from headway.coordinator.core.rows import was_undone
 from headway.coordinator.core.state import State
 
 NAMED = 20  # items that are named of each map
 REDONE = frozenset(
-    {"chosen", "reset", "kept", "undone", "not_undone", "items", "children", "new_children", "runs_finally"}
+    {"chosen", "reset", "kept", "undone", "standing", "items", "children", "new_children", "runs_finally"}
 )
 """What `redone` tells of."""
 
@@ -43,8 +44,7 @@ class Before(Struct, frozen=True, kw_only=True):
     Attributes:
         gone: children that were deleted.
         items: of the maps and repeats of the run's own graph that began, by path.
-        effects: what nodes with `compensate` did and nothing has undone: how often, by the node of the run's own graph
-            that it was in.
+        effects: how often nodes with `compensate` did what stands, by the node of the run's own graph that it was in.
     """
 
     gone: frozenset[str] = frozenset()
@@ -55,7 +55,7 @@ class Before(Struct, frozen=True, kw_only=True):
 def redone(
     state: State, actions: Sequence[Action], chosen: Collection[str], before: Before
 ) -> dict[str, list[Any] | bool]:
-    """What is done again, what stays and what nothing undoes, by the names of RetryResponse; nodes in the plan's order.
+    """What is done again, what stays and what was undone, by the names of RetryResponse; nodes in the plan's order.
 
     Args:
         state: of the run before the retry, with all that its decision read.
@@ -72,7 +72,7 @@ def redone(
         "reset": [*opened.reset],
         "kept": [path for path in opened.kept if path not in graph.undoes],
         "undone": [told for path in again if (told := _undone(state, path)) is not None],
-        "not_undone": [*_not_undone(state, actions, again, before)],
+        "standing": [*_standing(state, actions, again, before)],
         "items": [
             _items(state, path, before.items[path], _way(path, opened, actions), [*_places(graph, path, chosen)])
             for path in again
@@ -96,7 +96,7 @@ def _undoing(state: State, path: str) -> tuple[str, str] | None:
         return None
     undo = spot.beside(spot.node.compensate)
     undoing = state.tasks.get(undo)
-    return None if undoing is None or undoing.generation != row.attempt else (undo, str(undoing.state))
+    return None if undoing is None or not was_undone(row, undoing) else (undo, str(undoing.state))
 
 
 def _undone(state: State, path: str) -> dict[str, str] | None:
@@ -104,10 +104,10 @@ def _undone(state: State, path: str) -> dict[str, str] | None:
     return None if undoing is None else {"path": path, "by": undoing[0], "state": undoing[1]}
 
 
-def _not_undone(
+def _standing(
     state: State, actions: Iterable[Action], again: Iterable[str], before: Before
 ) -> Iterator[dict[str, str | int]]:
-    """Nodes that are done again though what they did stands, and how much of it."""
+    """Nodes that are done once more though what they did stands, and how often they did it."""
     redo = [action.path for action in actions if isinstance(action, RedoTask)]
     going_on = {action.path for action in actions if isinstance(action, ReopenLoop)}
     for path in again:
@@ -135,7 +135,8 @@ def _way(path: str, opened: ReopenRun, actions: Iterable[Action]) -> ReopenLoop 
 def _places(graph: Graph, loop: str, chosen: Iterable[str]) -> Iterator[int]:
     """In which items of a map chosen nodes are."""
     for path in chosen:
-        places = dict(map(loop_of, scopes_around(graph.spot(path).scope)))
+        scope = graph.spot(path).scope if graph.has(path) else path  # else it is an item or iteration as a whole
+        places = dict(map(loop_of, scopes_around(scope)))
         if loop in places:
             yield places[loop]
 

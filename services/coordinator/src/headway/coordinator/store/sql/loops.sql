@@ -165,10 +165,11 @@ LEFT JOIN LATERAL (
 ORDER BY s.index;
 
 -- name: count_effects
--- What nodes that can be undone did and nothing has undone, by the node of the workflow's own graph that it was in.
+-- How often nodes that can be undone did what stands, by the node of the workflow's own graph that it was in. What nobody
+-- knows the end of is taken up by a retry under the same idempotency key.
 SELECT split_part(path, '[', 1) AS node, count(*) AS count
 FROM effects
-WHERE bucket = $1 AND run_id = $2
+WHERE bucket = $1 AND run_id = $2 AND gave <> 'unknown'
 GROUP BY 1;
 
 -- name: get_latest_effects
