@@ -333,17 +333,52 @@ async def test_what_a_paused_run_would_dispatch_waits_for_its_resume(
         runs_pb2.Task(
             path="each", type="map", state=runs_pb2.TASK_STATE_WAITING, items=runs_pb2.ItemCounts(total=3, succeeded=1)
         ),
+        runs_pb2.Task(
+            path="poll",
+            type="repeat",
+            state=runs_pb2.TASK_STATE_WAITING,
+            items=runs_pb2.ItemCounts(total=3, succeeded=1),
+            due_at=due_at,
+        ),
     ]
     coordinator.script("runs.Get", runs_pb2.GetResponse(run=paused, tasks=held))
 
     shown = (await headway("show", "r1")).out.splitlines()
 
     begin = shown.index("waits for")
-    assert shown[begin + 1 : begin + 5] == [
+    assert shown[begin + 1 : begin + 6] == [
         "  pick: the run to be resumed: held by the pause",
         "  charge: the run to be resumed: held by the pause, and not before 2026-01-02 11:59:00Z",
         "  pause: the run to be resumed: held by the pause, and not before 2026-01-02 11:59:00Z",
-        "  each: the next one, of 3 items; held by the pause, but for what runs",
+        "  each: the next one, of 3 items; none begins while the run is paused",
+        "  poll: the run to be resumed: held by the pause, and not before 2026-01-02 11:59:00Z",
+    ]
+
+
+async def test_a_paused_run_without_open_tasks_waits_for_its_resume(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    paused = run(runs_pb2.RUN_STATE_RUNNING)
+    paused.paused_at.CopyFrom(stamp(NOON))
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=paused))
+
+    assert (await headway("show", "r1", "--json")).document["waits_for"] == ["the run to be resumed: held by the pause"]
+
+
+async def test_a_repeat_in_its_delay_tells_when_it_goes_on(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    poll = runs_pb2.Task(
+        path="poll",
+        type="repeat",
+        state=runs_pb2.TASK_STATE_WAITING,
+        items=runs_pb2.ItemCounts(total=9, succeeded=2),
+        due_at=stamp(NOON + timedelta(seconds=30)),
+    )
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=run(runs_pb2.RUN_STATE_RUNNING), tasks=[poll]))
+
+    assert (await headway("show", "r1", "--json")).document["waits_for"] == [
+        "poll: the next one, after 2 iterations, at 2026-01-02 12:00:30Z (in 30.0s)"
     ]
 
 

@@ -237,6 +237,8 @@ def awaited(run: Run, tasks: Sequence[Task], now: datetime) -> list[str]:
     if run.state.is_final:
         return []
     lines = [line for task in tasks for line in _awaited_by(run, task, now)]
+    if not lines and run.paused_at is not None:
+        return ["the run to be resumed: held by the pause"]
     if not lines and run.compensating:
         return [f"what undoes its items, or its next decision: `headway why {run.run_id}` says which"]
     return lines or ["its next decision: no task is open (if this stays, look at the coordinator's log)"]
@@ -257,7 +259,7 @@ def _awaited_by(run: Run, task: Task, now: datetime) -> list[str]:
             if task.type == "finally":
                 what = f"what runs at the end: headway show {run.run_id} finally"
             elif counts is not None:
-                what = _items_awaited(run, task, counts)
+                what = _items_awaited(run, task, counts, now)
             elif task.type == "subflow":
                 what = f"run {task.child_run_id} to end"
             else:
@@ -275,10 +277,11 @@ def _awaited_by(run: Run, task: Task, now: datetime) -> list[str]:
     return [f"{task.path}: {what}"]
 
 
-def _items_awaited(run: Run, task: Task, counts: ItemCounts) -> str:
+def _items_awaited(run: Run, task: Task, counts: ItemCounts, now: datetime) -> str:
     of = f"of {counts.total} items" if task.type == "map" else f"after {counts.succeeded} iterations"
-    held = "" if run.paused_at is None else "; held by the pause, but for what runs"
-    return (f"{counts.running} {of} under way" if counts.running else f"the next one, {of}") + held
+    due = "" if task.due_at is None else f", at {instant(task.due_at)} ({_until(task.due_at, now)})"
+    held = "" if run.paused_at is None else "; none begins while the run is paused"
+    return (f"{counts.running} {of} under way" if counts.running else f"the next one, {of}{due}") + held
 
 
 def _wait_end(run: Run, task: Task, now: datetime) -> str:
@@ -294,9 +297,9 @@ def _is_held(run: Run, task: Task) -> bool:
     """It would be dispatched, or go on by itself, were the run not paused."""
     if run.paused_at is None:
         return False
-    waits = task.state is TaskState.WAITING and (
-        task.type == "wait" or (task.type == "subflow" and not task.child_run_id)
-    )
+    is_alarm = task.type == "wait" or (task.type == "repeat" and task.due_at is not None)  # else it is its iteration
+    is_unstarted = task.type == "subflow" and not task.child_run_id
+    waits = task.state is TaskState.WAITING and (is_alarm or is_unstarted)
     return waits or task.state in {TaskState.READY, TaskState.RETRYING}
 
 
