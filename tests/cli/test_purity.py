@@ -144,7 +144,7 @@ async def test_a_database_that_is_not_there_is_said_once(
     assert len(result.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("options", [(), ("--json",)], ids=["for people", "--json"])
+@pytest.mark.parametrize("options", [(), ("--json",), ("--help",)], ids=["for people", "--json", "--help"])
 async def test_output_that_cannot_be_written_is_said_in_one_sentence(
     options: tuple[str, ...], coordinator: ScriptedCoordinator
 ) -> None:
@@ -155,6 +155,7 @@ async def test_output_that_cannot_be_written_is_said_in_one_sentence(
             *(sys.executable, "-m", "headway.cli", "list", "--address", coordinator.address, *options),
             stdout=full,
             stderr=asyncio.subprocess.PIPE,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
         )
         _, err = await process.communicate()
 

@@ -69,8 +69,8 @@ async def test_a_watch_that_was_let_in_outlasts_a_flood(world: World, monkeypatc
     await world.first.deploy(ONE)
     run_id = await world.first.start("one")
     dispatch = await world.dispatch(run_id)
-    watch = world.first.runs.Watch(runs_pb2.WatchRequest(run_id=run_id))
-    assert (await watch.read()).event.type == "RunStarted"
+    watch = aiter(world.first.runs.Watch(runs_pb2.WatchRequest(run_id=run_id)))
+    assert (await anext(watch)).event.type == "RunStarted"
 
     with monkeypatch.context() as flooded:
         flooded.setattr(reads, "WAITING", 0)
@@ -80,4 +80,4 @@ async def test_a_watch_that_was_let_in_outlasts_a_flood(world: World, monkeypatc
         await asyncio.sleep(2 * lanes.SOONEST)  # the watch is refused meanwhile, and comes again
 
     assert refused.reason == "OVERLOADED"
-    assert (await watch.read()).event.type == "NodeCompleted"
+    assert (await anext(watch)).event.type == "NodeCompleted"

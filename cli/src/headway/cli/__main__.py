@@ -9,7 +9,7 @@ from typing import TextIO
 
 from headway.cli.command import DEFAULT_ADDRESS, Afterwards, Exit, Mistake
 from headway.cli.filters import LISTED, with_whole_id
-from headway.cli.output import Output, OutputLost
+from headway.cli.output import Output, OutputLost, writing
 from headway.cli.parser import parse
 from headway.client import DeadlinePassed, Refused, Unreachable
 
@@ -30,8 +30,7 @@ def main() -> int:
     sys.stdout = sys.stdout or _nowhere()  # closed by whoever called us
     sys.stderr = sys.stderr or _nowhere()
     try:
-        result = asyncio.run(run(sys.argv[1:]))
-        return result() if callable(result) else result
+        return _run()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -41,6 +40,15 @@ def main() -> int:
         _let_go_of_output()
         print(f"headway: what it prints cannot be written: {error}", file=sys.stderr)
         return Exit.REFUSED
+
+
+def _run() -> int:
+    try:
+        result = asyncio.run(run(sys.argv[1:]))
+        return result() if callable(result) else result
+    finally:
+        with writing():
+            sys.stdout.flush()  # help is not written before
 
 
 def _nowhere() -> TextIO:

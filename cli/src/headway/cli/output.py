@@ -55,12 +55,12 @@ class Output:
     def say(self, text: str | Text = "", style: str = "", end: str = "\n") -> None:
         """Tell people something: on standard output, or on standard error when that carries JSON."""
         console = self._out if self.for_people else self._err
-        with _writing():
+        with writing():
             console.print(_text(text, style), soft_wrap=True, end=end)
 
     def warn(self, text: str | Text, style: str = "") -> None:
         """Tell people something on standard error."""
-        with _writing():
+        with writing():
             self._err.print(_text(text, style), soft_wrap=True)
 
     @property
@@ -131,7 +131,8 @@ def _seen_text(told: str | Text) -> str | Text:
 
 
 @contextmanager
-def _writing() -> Iterator[None]:
+def writing() -> Iterator[None]:
+    """Raises OutputLost, or BrokenPipeError, when what is written in the block cannot be."""
     try:
         yield
     except BrokenPipeError:
@@ -141,7 +142,7 @@ def _writing() -> Iterator[None]:
 
 
 def _write(text: str) -> None:
-    with _writing():
+    with writing():
         print(text, file=sys.stdout, flush=True)
 
 

@@ -185,7 +185,7 @@ class Retry(Meant, Command):
             action="append",
             default=[],
             metavar="NODE",
-            help="a node to start again (several: repeat it); else all that failed or were stopped",
+            help="a node or item, resize[12], to start again (and: repeat it); else all that failed or were stopped",
         )
         parser.add_argument("--dry-run", action="store_true", help="only say what would be redone")
         parser.add_argument(
