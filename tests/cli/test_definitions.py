@@ -225,6 +225,106 @@ async def test_a_fault_that_only_deploying_finds_is_printed_like_the_others(
     assert result.out.splitlines() == [f"{files[0]}:3:7: error: no node `c` — add it, or mend the edge"]
 
 
+async def test_deploy_prints_what_the_answers_warn_of_and_names_what_is_deployed_together(
+    headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
+) -> None:
+    a, b = (definitions_pb2.CheckResponse(workflow=name) for name in "ab")
+    warned = definitions_pb2.DeployResponse(workflow="a", version=1, changed=True, warnings=[WARNING])
+    clean = definitions_pb2.DeployResponse(workflow="b", version=1, changed=True)
+    coordinator.script("definitions.Check", *[a, b] * 3)
+    coordinator.script("definitions.Deploy", *[warned, clean] * 3)
+
+    told = await headway("deploy", *files)
+    document = (await headway("deploy", *files, "--json")).document
+    strict = await headway("deploy", *files, "--strict")
+
+    assert told.out.splitlines()[0] == f"{files[0]}:1:1: warning: never used"
+    assert [[fault["code"] for fault in each["faults"]] for each in document["files"]] == [["unused"], []]
+    assert (told.code, strict.code) == (0, 1)  # found by deploying alone: what is deployed has a warning
+    assert {(*sorted(request.beside),) for request in coordinator.requests["definitions.Deploy"]} == {("a", "b")}
+
+
+async def test_strictly_a_missing_workflow_keeps_all_files_from_being_deployed(
+    headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
+) -> None:
+    missing = definitions_pb2.Fault(line=2, column=3, code="not_deployed", message="no workflow c", warning=True)
+    a, b = definitions_pb2.CheckResponse(workflow="a", faults=[missing]), definitions_pb2.CheckResponse(workflow="b")
+    coordinator.script("definitions.Check", a, b, a)
+
+    result = await headway("deploy", "--strict", *files)
+
+    assert result.code == 1
+    assert result.out.splitlines() == [f"{files[0]}:2:3: warning: no workflow c"]
+    assert coordinator.requests["definitions.Deploy"] == []
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two workflows, their tests, one of them without the name of one, and what is no YAML."""
+    folder = tmp_path / "flows"
+    folder.mkdir()
+    for name in ("a.yaml", "b.yml"):
+        (folder / name).write_text(f"workflow: {name[0]}\nnodes: {{}}\n")
+    (folder / "a.test.yaml").write_text("workflow: a.yaml\ncases: []\n")
+    (folder / "cases_of_b.yaml").write_text("workflow: b.yml\ncases: []\n")
+    (folder / "notes.txt").write_text("no YAML")
+    return folder
+
+
+@pytest.mark.parametrize("command", ["check", "deploy"])
+async def test_test_files_among_workflows_are_left_out_and_told_how_they_are_run(
+    command: str, headway: CommandLine, coordinator: ScriptedCoordinator, folder: Path
+) -> None:
+    coordinator.script("definitions.Check", CLEAN)
+    coordinator.script("definitions.Deploy", definitions_pb2.DeployResponse(workflow="orders", version=1))
+    files = [str(folder / name) for name in ("a.test.yaml", "a.yaml", "b.yml", "cases_of_b.yaml")]
+
+    result = await headway(command, *files)
+    document = (await headway(command, *files, "--json")).document
+
+    tests = [str(folder / name) for name in ("a.test.yaml", "cases_of_b.yaml")]
+    assert result.code == 0
+    assert result.err.splitlines() == [
+        f"{test} is left out: a test file; run it with: headway test {test}" for test in tests
+    ]
+    assert document["left_out"] == tests
+    assert [Path(each["file"]).name for each in document["files"]] == ["a.yaml", "b.yml"]
+
+
+async def test_of_a_folder_the_workflows_in_it_are_checked(
+    headway: CommandLine, coordinator: ScriptedCoordinator, folder: Path, tmp_path: Path
+) -> None:
+    coordinator.script("definitions.Check", CLEAN)
+
+    result = await headway("check", str(folder))
+    empty = await headway("check", str(tmp_path))
+    only_tests = await headway("check", str(folder / "a.test.yaml"))
+
+    assert result.out == "2 files, 0 errors, 0 warnings\n"
+    assert (empty.code, only_tests.code) == (2, 2)
+    assert f"the folder {tmp_path} has no workflow" in empty.err
+    assert f"is a test file, not a workflow; run it with: headway test {folder / 'a.test.yaml'}" in only_tests.err
+
+
+async def test_a_file_that_is_too_large_is_a_fault_of_that_file(
+    headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
+) -> None:
+    large = Refusal(
+        reason="PAYLOAD_TOO_LARGE",
+        code=grpc.StatusCode.INVALID_ARGUMENT,
+        metadata={"field": "source", "size": "2000000", "limit": "1048576"},
+    )
+    coordinator.script("definitions.Check", CLEAN, large)
+
+    result = await headway("check", *files)
+
+    assert result.code == 1
+    assert result.out.splitlines()[0] == (
+        f"{files[1]}:1:1: error: the file is larger than 1,048,576 bytes —"
+        " split the workflow, or pass large data as input"
+    )
+
+
 COMMITTED = json.loads((Path(__file__).resolve().parents[2] / "docs" / "headway.schema.json").read_text("utf-8"))
 
 

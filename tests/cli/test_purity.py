@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from headway.api.definitions.v1 import definitions_pb2
 from headway.api.runs.v1 import runs_pb2
+from headway.cli.__main__ import run
 from headway.cli.output import Output
 from tests.cli.conftest import CommandLine
 from tests.client.scripted_coordinator import Refusal, ScriptedCoordinator, Stream
@@ -140,6 +142,84 @@ async def test_a_database_that_is_not_there_is_said_once(
     assert result.code == 2
     assert result.err.count("the database was not upgraded") == 1
     assert len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--help",)], ids=["for people", "--json", "--help"])
+async def test_output_that_cannot_be_written_is_said_in_one_sentence(
+    options: tuple[str, ...], coordinator: ScriptedCoordinator
+) -> None:
+    script_success(coordinator)
+
+    with Path("/dev/full").open("w") as full:  # noqa: ASYNC230 - a device
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "headway.cli", "list", "--address", coordinator.address, *options),
+            stdout=full,
+            stderr=asyncio.subprocess.PIPE,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        )
+        _, err = await process.communicate()
+
+    assert process.returncode == 2
+    assert err.decode() == "headway: what it prints cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("command", [("list",), ("show", "r1"), ("show", "r1", "--json")], ids=" ".join)
+async def test_a_reader_that_leaves_is_no_failure(command: tuple[str, ...], coordinator: ScriptedCoordinator) -> None:
+    script_success(coordinator)
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "headway.cli", *command, "--address", coordinator.address),
+        stdout=writer,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    os.close(writer)
+    _, err = await process.communicate()
+
+    assert (process.returncode, err) == (0, b"")
+
+
+async def test_a_command_whose_output_is_closed_does_what_it_is_to_do(coordinator: ScriptedCoordinator) -> None:
+    script_success(coordinator)
+
+    command = f"{sys.executable} -m headway.cli start orders --address {coordinator.address} >&-"
+    process = await asyncio.create_subprocess_shell(command, stderr=asyncio.subprocess.PIPE)
+    _, err = await process.communicate()
+
+    assert (process.returncode, err) == (0, b"")
+    assert len(coordinator.requests["runs.Start"]) == 1
+
+
+async def test_a_refusal_names_what_to_do_where_its_message_does_not(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Get", Refusal(reason="RUN_NOT_FOUND", code=grpc.StatusCode.NOT_FOUND, message="no run."))
+
+    result = await headway("show", "r1")
+
+    assert result.err == "headway: no run. `headway list` shows the runs of a --namespace.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("show", ""), "the run's id is empty; `headway list` shows the runs"),
+        (("start", "orders", "--input", "@"), "a lone @ names no file; write @FILE, or @- for standard input"),
+        (("start", "orders", "--input", " "), "the text is empty; write null, {} or another JSON value"),
+        (("start", "orders", "--input", "1" * 5_000), "the text holds a number of too many digits; write it as text"),
+        (("start", "orders", "--input", "[NaN]"), "NaN is no JSON"),
+        (("check", ""), "cannot read a file without a name"),
+        (("list", "--address", "http://127.0.0.1:7710"), "write it as host:port, without a scheme or a path"),
+    ],
+)
+async def test_what_was_typed_wrong_is_said_with_what_to_write(
+    arguments: tuple[str, ...], said: str, coordinator: ScriptedCoordinator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = await run([*([] if "--address" in arguments else ["--address", coordinator.address]), *arguments])
+
+    assert code == 2
+    assert said in capsys.readouterr().err
 
 
 async def test_with_json_wrong_usage_is_one_document_too(headway: CommandLine) -> None:

@@ -225,6 +225,21 @@ async def test_list_reads_no_further_than_the_limit(headway: CommandLine, coordi
     assert list(coordinator.requests["runs.List"][0].filter.states) == [runs_pb2.RUN_STATE_FAILED]
 
 
+async def test_the_json_of_a_list_and_of_items_says_whether_there_are_more(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    runs = [run(runs_pb2.RUN_STATE_FAILED) for _ in range(2)]
+    items = [runs_pb2.Item(path=f"each[{index}]", state=runs_pb2.RUN_STATE_SUCCEEDED) for index in range(2)]
+    coordinator.script("runs.List", *[runs_pb2.ListResponse(runs=runs)] * 2)
+    coordinator.script("runs.ListItems", *[runs_pb2.ListItemsResponse(items=items)] * 2)
+
+    for command in (("list",), ("show", "r1", "each")):
+        for limit, more in ((1, True), (2, False)):
+            document = (await headway(*command, "--limit", str(limit), "--json")).document
+            assert document["more"] is more
+            assert len(document["runs" if command == ("list",) else "items"]) == limit
+
+
 async def test_the_json_of_a_list_leaves_out_what_a_list_does_not_carry(
     headway: CommandLine, coordinator: ScriptedCoordinator
 ) -> None:
@@ -242,7 +257,7 @@ async def test_an_empty_list_says_so(headway: CommandLine, coordinator: Scripted
     coordinator.script("runs.List", runs_pb2.ListResponse())
 
     assert (await headway("list")).out == "no runs\n"
-    assert (await headway("list", "--json")).document == {"runs": []}
+    assert (await headway("list", "--json")).document == {"runs": [], "more": False}
 
 
 async def test_show_of_what_runs_at_the_end_tells_its_tasks_and_its_failure_and_no_iterations(
@@ -310,27 +325,108 @@ async def test_what_a_paused_run_would_dispatch_waits_for_its_resume(
 ) -> None:
     paused = run(runs_pb2.RUN_STATE_RUNNING)
     paused.paused_at.CopyFrom(stamp(NOON))
-    held = [STUCK[0], next(task for task in STUCK if task.state == runs_pb2.TASK_STATE_RETRYING)]
+    due_at = stamp(NOON - timedelta(minutes=1))
+    held = [
+        STUCK[0],
+        runs_pb2.Task(path="charge", type="http", state=runs_pb2.TASK_STATE_RETRYING, tries=2, due_at=due_at),
+        runs_pb2.Task(path="pause", type="wait", state=runs_pb2.TASK_STATE_WAITING, due_at=due_at),
+        runs_pb2.Task(
+            path="each", type="map", state=runs_pb2.TASK_STATE_WAITING, items=runs_pb2.ItemCounts(total=3, succeeded=1)
+        ),
+        runs_pb2.Task(
+            path="poll",
+            type="repeat",
+            state=runs_pb2.TASK_STATE_WAITING,
+            items=runs_pb2.ItemCounts(total=3, succeeded=1),
+            due_at=due_at,
+        ),
+    ]
     coordinator.script("runs.Get", runs_pb2.GetResponse(run=paused, tasks=held))
 
     shown = (await headway("show", "r1")).out.splitlines()
 
     begin = shown.index("waits for")
-    assert shown[begin + 1 : begin + 3] == [f"  {task.path}: the run to be resumed" for task in held]
+    assert shown[begin + 1 : begin + 6] == [
+        "  pick: the run to be resumed: held by the pause",
+        "  charge: the run to be resumed: held by the pause, and not before 2026-01-02 11:59:00Z",
+        "  pause: the run to be resumed: held by the pause, and not before 2026-01-02 11:59:00Z",
+        "  each: the next one, of 3 items; none begins while the run is paused",
+        "  poll: the run to be resumed: held by the pause, and not before 2026-01-02 11:59:00Z",
+    ]
 
 
-async def test_a_large_input_is_cut_where_people_read_it_and_whole_in_json(
+async def test_a_paused_run_without_open_tasks_waits_for_its_resume(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    paused = run(runs_pb2.RUN_STATE_RUNNING)
+    paused.paused_at.CopyFrom(stamp(NOON))
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=paused))
+
+    assert (await headway("show", "r1", "--json")).document["waits_for"] == ["the run to be resumed: held by the pause"]
+
+
+async def test_a_repeat_in_its_delay_tells_when_it_goes_on(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    poll = runs_pb2.Task(
+        path="poll",
+        type="repeat",
+        state=runs_pb2.TASK_STATE_WAITING,
+        items=runs_pb2.ItemCounts(total=9, succeeded=2),
+        due_at=stamp(NOON + timedelta(seconds=30)),
+    )
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=run(runs_pb2.RUN_STATE_RUNNING), tasks=[poll]))
+
+    assert (await headway("show", "r1", "--json")).document["waits_for"] == [
+        "poll: the next one, after 2 iterations, at 2026-01-02 12:00:30Z (in 30.0s)"
+    ]
+
+
+async def test_a_time_out_is_told_to_stand_still_with_the_clock_of_a_paused_run(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    paused = run(runs_pb2.RUN_STATE_RUNNING)
+    paused.paused_at.CopyFrom(stamp(NOON))
+    approve = runs_pb2.Task(
+        path="approve",
+        type="wait_for_event",
+        state=runs_pb2.TASK_STATE_WAITING,
+        waits_for="approval",
+        due_at=stamp(NOON - timedelta(minutes=1)),
+    )
+    stopped = runs_pb2.Run.FromString(paused.SerializeToString())
+    stopped.clock_paused = True
+    coordinator.script("runs.Get", *[runs_pb2.GetResponse(run=each, tasks=[approve]) for each in (paused, stopped)])
+
+    runs_on = (await headway("show", "r1", "--json")).document["waits_for"]
+    stands = (await headway("show", "r1", "--json")).document["waits_for"]
+
+    assert runs_on[0].startswith("approve: signal 'approval', until 2026-01-02 11:59:00Z")
+    assert stands == ["approve: signal 'approval'; its time-out stands still while the run is paused"]
+
+
+async def test_show_tells_the_trace_that_a_run_is_in(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
+    traced = run(runs_pb2.RUN_STATE_RUNNING)
+    traced.trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+    coordinator.script("runs.Get", *[runs_pb2.GetResponse(run=traced)] * 2)
+
+    assert f"trace     {traced.trace_id}" in (await headway("show", "r1")).out.splitlines()
+    assert (await headway("show", "r1", "--json")).document["run"]["trace_id"] == traced.trace_id
+
+
+async def test_a_large_input_or_output_is_cut_where_people_read_it_and_whole_in_json(
     headway: CommandLine, coordinator: ScriptedCoordinator
 ) -> None:
     large = run(runs_pb2.RUN_STATE_RUNNING)
-    large.input = b'"' + b"x" * 10_000 + b'"'
+    large.input = large.output = b'"' + b"x" * 10_000 + b'"'
     coordinator.script("runs.Get", *[runs_pb2.GetResponse(run=large)] * 2)
 
     shown = (await headway("show", "r1")).out
     document = (await headway("show", "r1", "--json")).document
 
-    assert (len(shown) < 1_000, "(--json has all of it)" in shown) == (True, True)
+    assert (len(shown) < 1_500, shown.count("(--json has all of it)")) == (True, 2)
     assert len(document["run"]["input"]) == 10_000
+    assert len(document["run"]["output"]) == 10_000
 
 
 STUCK = [
@@ -545,7 +641,7 @@ async def test_digits_that_several_ids_begin_with_name_none_and_all_are_listed(
 
     assert (several.code, none.code) == (2, 2)
     assert all(each.run_id in several.err for each in runs)
-    assert "no run's id begins with ff" in none.err
+    assert "no run's id begins with ff in namespace default; `headway list` shows" in none.err
     assert not coordinator.requests["runs.Cancel"]
 
 

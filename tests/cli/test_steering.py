@@ -146,3 +146,55 @@ async def test_retry_names_the_runs_that_go_on(headway: CommandLine, coordinator
         "  pay goes on in run c2 of payment, from what was stopped",
     ]
     assert document["children"][1] == {"path": "pay", "run_id": "c2", "workflow": "payment", "nodes": []}
+
+
+async def test_a_retry_tells_of_items_and_effects(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
+    items = [
+        runs_pb2.RetriedItems(
+            path="resize",
+            total=1_000,
+            failed=6,
+            stopped=2,
+            unbegun=12,
+            kept=980,
+            paths=[f"resize[{index}]" for index in range(8)],
+        ),
+        runs_pb2.RetriedItems(path="pack", anew=True, total=7),
+    ]
+    answer = runs_pb2.RetryResponse(
+        chosen=["resize", "hotel"],
+        reset=["pack", "pay"],
+        epoch=2,
+        items=items,
+        undone=[
+            runs_pb2.UndoneNode(path="hotel", by="no_hotel", state=runs_pb2.TASK_STATE_SUCCEEDED),
+            runs_pb2.UndoneNode(path="car", by="no_car", state=runs_pb2.TASK_STATE_FAILED),
+        ],
+        standing=[runs_pb2.StandingEffect(path="pay", count=1), runs_pb2.StandingEffect(path="pack", count=3)],
+        new_children=[runs_pb2.NewChild(path="ship", workflow="shipping")],
+    )
+    coordinator.script("runs.Retry", answer, answer)
+
+    told = (await headway("retry", "r1", "--dry-run")).out.splitlines()
+    document = (await headway("retry", "r1", "--dry-run", "--json")).document
+
+    assert told[4:] == [
+        (
+            "  in resize     of 1000: 6 that failed and 2 that were stopped run again (resize[0], resize[1], resize[2],"
+            " resize[3], resize[4], …); 12 that were not begun follow; 980 stay as they are"
+        ),
+        "  in pack       all items run again, however many there are then (there were 7)",
+        "  undone        hotel, by no_hotel: it is done anew, under a new idempotency key",
+        "  undone        car, perhaps (failed), by no_car: it is done anew, under a new idempotency key",
+        "  stands        pay: what it did stands, and it is done once more; should the run fail, all of it is undone",
+        (
+            "  stands        pack: what it did 3 times stands, and it is done once more;"
+            " should the run fail, all of it is undone"
+        ),
+        "  ship starts another run of shipping",
+    ]
+    assert document["items"][0]["failed"] == 6
+    assert document["items"][0]["paths"] == [f"resize[{index}]" for index in range(8)]
+    assert document["undone"][1] == {"path": "car", "by": "no_car", "state": "failed"}
+    assert document["standing"] == [{"path": "pay", "count": 1}, {"path": "pack", "count": 3}]
+    assert document["new_children"] == [{"path": "ship", "workflow": "shipping"}]

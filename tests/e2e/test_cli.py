@@ -261,7 +261,7 @@ async def test_list_finds_runs_by_workflow_and_state(headway: Headway) -> None:
     assert [row.split()[0] for row in rows] == [run_id]
     assert run_id in [run["run_id"] for run in document["runs"]]
     assert {(run["workflow"], run["state"]) for run in document["runs"]} == {("order", "running")}
-    assert await headway.document("list", "--workflow", "none") == {"runs": []}
+    assert await headway.document("list", "--workflow", "none") == {"runs": [], "more": False}
 
 
 async def test_a_key_names_one_run_and_refuses_another_request(headway: Headway) -> None:
@@ -286,7 +286,8 @@ async def test_a_run_that_is_not_there_is_named(headway: Headway) -> None:
         *(headway.refusal(command, NOBODY, *rest, reason="RUN_NOT_FOUND") for command, *rest in commands)
     )
 
-    assert (people.code, people.out, people.err) == (2, "", f"headway: {told}\n")
+    remedy = "`headway list` shows the runs of a --namespace."
+    assert (people.code, people.out, people.err) == (2, "", f"headway: {told} {remedy}\n")
     assert set(programs) == {told}
 
 

@@ -86,6 +86,19 @@ async def test_explain_tells_what_the_pause_holds(world: World) -> None:
     assert "standing still" in nap.message
 
 
+async def test_explain_tells_that_a_time_out_stands_still_with_the_clock(world: World) -> None:
+    runs_on, stands = await started(world, EVENT, "waiting"), await started(world, EVENT, "waiting")
+    await pause(world.first, runs_on)
+    await pause(world.first, stands, pause_clock=True)
+
+    (running,) = (await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=runs_on))).reasons
+    (standing,) = (await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=stands))).reasons
+
+    assert (running.HasField("until"), "and fails in" in running.message) == (True, True)
+    assert (standing.HasField("until"), standing.kind) == (False, runs_pb2.REASON_KIND_SIGNAL)
+    assert standing.message == ("It waits for signal 'approval', its time-out standing still until the run is resumed.")
+
+
 async def test_no_sweep_dispatches_what_a_pause_holds(world: World) -> None:
     held, other = await started(world, ONE, "one"), await started(world, ONE, "one")
     await world.dispatches()

@@ -41,6 +41,17 @@ async def test_a_start_with_a_key_is_one_run_however_often_it_is_asked_for(world
     assert (await world.first.get(answers[0].run_id)).run.key == "k"
 
 
+async def test_a_run_tells_the_trace_that_it_was_started_in(world: World) -> None:
+    await world.first.deploy(ONE)
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+    traced = await world.first.start("one", traceparent=f"00-{trace_id}-00f067aa0ba902b7-01")
+    untraced = await world.first.start("one")
+
+    assert (await world.first.get(traced)).run.trace_id == trace_id
+    assert (await world.first.get(untraced)).run.trace_id == ""
+
+
 @pytest.mark.parametrize(
     "change", [{"input": b"{}"}, {"workflow": "two"}, {"version": 1}], ids=["input", "workflow", "version"]
 )

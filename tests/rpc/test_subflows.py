@@ -436,6 +436,7 @@ async def test_a_retry_that_starts_a_child_anew_takes_up_none(world: World) -> N
 
     assert list(told.chosen) == ["child"]
     assert list(told.children) == []
+    assert [(each.path, each.workflow) for each in told.new_children] == [("child", "leaf")]
 
 
 # --- in maps and repeats, undone, and looked at
@@ -660,6 +661,18 @@ nodes:
     assert nothing_there == [(4, "not_deployed", "no workflow leaf is deployed in namespace default"), no_version]
     assert one_version == [no_version]
     assert await warnings() == []
+
+
+async def test_a_deploy_does_not_warn_of_what_is_deployed_beside_it(world: World) -> None:
+    source = (
+        "workflow: caller\nnodes: {one: {type: subflow, workflow: leaf}, two: {type: subflow, workflow: missing}}\n"
+    )
+
+    answer = await world.first.definitions.Deploy(definitions_pb2.DeployRequest(source=source, beside=["leaf"]))
+
+    assert [each.message for each in answer.warnings if each.code == "not_deployed"] == [
+        "no workflow missing is deployed in namespace default"
+    ]
 
 
 async def test_while_there_is_no_room_for_starts_ends_and_stops_are_still_told(

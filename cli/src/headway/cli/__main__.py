@@ -3,30 +3,61 @@
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
 
 from headway.cli.command import DEFAULT_ADDRESS, Afterwards, Exit, Mistake
-from headway.cli.filters import with_whole_id
-from headway.cli.output import Output
+from headway.cli.filters import LISTED, with_whole_id
+from headway.cli.output import Output, OutputLost, writing
 from headway.cli.parser import parse
 from headway.client import DeadlinePassed, Refused, Unreachable
 
 HERE = "start one with `headway dev`, or name another with --address or HEADWAY_COORDINATOR"
 THERE = "is it up? --address and HEADWAY_COORDINATOR take several, with commas between, and use those that answer"
+REMEDIES: Mapping[str, str] = {
+    "RUN_NOT_FOUND": f"{LISTED}.",
+    "NODE_NOT_FOUND": "`headway show RUN` lists those that were reached.",
+    "NODE_NOT_REACHED": "`headway show RUN` lists those that were.",
+    "STORE_UNAVAILABLE": "The coordinator's log says what is wrong with its database.",
+}
+"""What to do, where a refusal's message leaves that to its caller."""
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
 def main() -> int:
     """Run the process's own arguments; returns the exit code."""
+    sys.stdout = sys.stdout or _nowhere()  # closed by whoever called us
+    sys.stderr = sys.stderr or _nowhere()
     try:
-        result = asyncio.run(run(sys.argv[1:]))
-        return result() if callable(result) else result
+        return _run()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has left (`headway list | head`). Python must not find out again when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go_of_output()  # whoever read it has left: `headway list | head`
         return Exit.SUCCESS
+    except OutputLost as error:
+        _let_go_of_output()
+        print(f"headway: what it prints cannot be written: {error}", file=sys.stderr)
+        return Exit.REFUSED
+
+
+def _run() -> int:
+    try:
+        result = asyncio.run(run(sys.argv[1:]))
+        return result() if callable(result) else result
+    finally:
+        with writing():
+            sys.stdout.flush()  # help is not written before
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
+
+
+def _let_go_of_output() -> None:
+    """Python must not find out again, when it flushes, that nobody takes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 async def run(arguments: Sequence[str]) -> int | Afterwards:
@@ -53,11 +84,12 @@ async def run(arguments: Sequence[str]) -> int | Afterwards:
         text = f"{error}; it may have done what was asked: look before you ask again"
         return _fail(output, "DEADLINE_PASSED", text, address=error.address)
     except Refused as error:
-        return _fail(output, error.reason, error.message, code=error.code.name, metadata=error.metadata)
+        facts = {"code": error.code.name, "metadata": error.metadata}
+        return _fail(output, error.reason, error.message, REMEDIES.get(error.reason, ""), **facts)
 
 
-def _fail(output: Output, reason: str, message: str, **facts: object) -> int:
-    output.warn(f"headway: {message}", style="red")
+def _fail(output: Output, reason: str, message: str, remedy: str = "", **facts: object) -> int:
+    output.warn(f"headway: {message} {remedy}".rstrip(), style="red")
     if not output.for_people:
         write = output.document if output.as_json else output.line
         write({"error": {"reason": reason, "message": message, **facts}})

@@ -23,13 +23,17 @@ def json_value(text: str) -> Json:
     if text.startswith("@"):
         where = "standard input" if text == "@-" else text[1:]
         text = _contents(text[1:])
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"{where} is empty; write null, {{}} or another JSON value")
     try:
         value: Json = json.loads(text, parse_constant=_refuse_constant)
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise argparse.ArgumentTypeError(f"{where} holds what is no text in UTF-8") from None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise argparse.ArgumentTypeError(f"{where} is no JSON: {error}") from None
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{where} holds a number of too many digits; write it as text") from None
     except RecursionError:
         raise argparse.ArgumentTypeError(f"{where} is nested too deeply") from None
     return value
@@ -81,6 +85,8 @@ def folder(text: str) -> str:
 
 
 def _contents(path: str) -> str:
+    if not path:
+        raise argparse.ArgumentTypeError("a lone @ names no file; write @FILE, or @- for standard input")
     try:
         return sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -96,4 +102,4 @@ def reason(error: OSError | UnicodeDecodeError) -> str:
 
 
 def _refuse_constant(name: str) -> Json:
-    raise ValueError(f"{name} is not allowed")
+    raise argparse.ArgumentTypeError(f"{name} is no JSON")

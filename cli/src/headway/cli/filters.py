@@ -15,6 +15,7 @@ from headway.client import Client, Run, RunFilter, RunState
 CLASSES = ("timeout", "exec_failed", "verdict_fail", "cancelled")
 STATES = tuple(state.value for state in RunState if state is not RunState.UNSPECIFIED)
 WHOLE_ID = 32  # digits
+LISTED = "`headway list` shows the runs of a --namespace"
 NAMED = 10  # runs that are named when a beginning fits several
 _BEGINNING = re.compile(rf"[0-9a-f]{{1,{WHOLE_ID - 1}}}")
 Asked = TypeVar("Asked", bound=Command)
@@ -179,6 +180,8 @@ async def with_whole_id(command: Asked, session: Session) -> Asked:
         Mistake: No run's id begins so, or several do.
     """
     typed = getattr(command, "run_id", None)
+    if typed == "":
+        raise Mistake(f"the run's id is empty; {LISTED}")
     if not isinstance(typed, str) or not _BEGINNING.fullmatch(typed):
         return command
     async with session.client() as client:
@@ -187,7 +190,7 @@ async def with_whole_id(command: Asked, session: Session) -> Asked:
         case [run]:
             return replace(command, run_id=run.run_id)  # pyright: ignore[reportArgumentType] - it has the field
         case []:
-            raise Mistake(f"no run's id begins with {typed}")
+            raise Mistake(f"no run's id begins with {typed} in namespace {session.namespace}; {LISTED}")
         case _:
             lines = [f"  {run.run_id}  {run.workflow}  {run.state.value}" for run in found[:NAMED]]
             more = ["  …"] if len(found) > NAMED else []

@@ -7,8 +7,8 @@ markup, and what would steer a terminal in it is made visible.
 
 import json
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -24,8 +24,12 @@ Document: TypeAlias = "bool | int | float | str | list[Document] | dict[str, Doc
 PIPE_WIDTH = 500  # columns: lines that go to a program are not folded
 
 
+class OutputLost(Exception):
+    """Nothing more can be written; its text says why."""
+
+
 class Output:
-    """Where a command prints."""
+    """Where a command prints. Everything raises BrokenPipeError when the reader has left, and OutputLost."""
 
     def __init__(self, *, as_json: bool, as_lines: bool = False) -> None:
         """Print for people, or one JSON document, or (`as_lines`) one JSON document a line."""
@@ -42,20 +46,22 @@ class Output:
 
     def document(self, value: object) -> None:
         """Print the one document of `--json`."""
-        print(json.dumps(plain(value), ensure_ascii=False, indent=2), file=sys.stdout, flush=True)
+        _write(json.dumps(plain(value), ensure_ascii=False, indent=2))
 
     def line(self, value: object) -> None:
         """Print one document of `--json-lines`."""
-        print(json.dumps(plain(value), ensure_ascii=False), file=sys.stdout, flush=True)
+        _write(json.dumps(plain(value), ensure_ascii=False))
 
     def say(self, text: str | Text = "", style: str = "", end: str = "\n") -> None:
         """Tell people something: on standard output, or on standard error when that carries JSON."""
         console = self._out if self.for_people else self._err
-        console.print(_text(text, style), soft_wrap=True, end=end)
+        with writing():
+            console.print(_text(text, style), soft_wrap=True, end=end)
 
     def warn(self, text: str | Text, style: str = "") -> None:
         """Tell people something on standard error."""
-        self._err.print(_text(text, style), soft_wrap=True)
+        with writing():
+            self._err.print(_text(text, style), soft_wrap=True)
 
     @property
     def width(self) -> int:
@@ -68,11 +74,11 @@ class Output:
         if not self._on_terminal:
             heads = [column.name for column in columns]
             lines = [heads, *([plain_cell(cell).plain for cell in row] for row in rows)]
-            print("\n".join(map("\t".join, lines)), file=sys.stdout, flush=True)
+            _write("\n".join(map("\t".join, lines)))
             return
         fitted = fit(columns, rows, self._out.width)
         for line in fitted.lines:
-            self._out.print(line, soft_wrap=True)
+            self.say(line)
         if fitted.left_out:
             self.say(f"({', '.join(fitted.left_out)}: no room; a wider terminal or --json shows more)", style="dim")
 
@@ -124,6 +130,30 @@ def _seen_text(told: str | Text) -> str | Text:
     return told if isinstance(told, Text) else visible(told)
 
 
+@contextmanager
+def writing() -> Iterator[None]:
+    """Raises OutputLost, or BrokenPipeError, when what is written in the block cannot be."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputLost(error.strerror or type(error).__name__) from None
+
+
+def _write(text: str) -> None:
+    with writing():
+        print(text, file=sys.stdout, flush=True)
+
+
+class _Console(Console):
+    """One that leaves it to its caller what becomes of a process whose reader has left."""
+
+    def on_broken_pipe(self) -> None:
+        """Go on raising."""
+        raise BrokenPipeError
+
+
 def _console(stream: IO[str]) -> Console:
     width = None if stream.isatty() else PIPE_WIDTH
-    return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
+    return _Console(file=stream, width=width, markup=False, emoji=False, highlight=False)

@@ -16,9 +16,10 @@ DESCRIPTION = "Headway, a durable workflow engine: whatever dies, every run make
 EPILOG = """\
 exit codes:
   0    done; with `start --wait` and `watch`: the run succeeded
-  1    `start --wait` and `watch`: the run failed or was cancelled; `check` and `deploy`: the file has faults;
-       `test`: a case failed; `delete`: there is no such run; what is done to many runs, or would be: some were refused
-  2    wrong usage, refused by the coordinator, or no coordinator there
+  1    `start --wait` and `watch`: the run failed or was cancelled; `check` and `deploy`: a file has faults,
+       or with --strict warnings; `test`: a case failed; `delete`: there is no such run; what is done to many runs, or
+       would be: some were refused
+  2    wrong usage, refused by the coordinator, no coordinator there, or a file that cannot be read or written
   130  broken off with Ctrl-C"""
 
 

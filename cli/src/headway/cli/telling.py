@@ -237,6 +237,8 @@ def awaited(run: Run, tasks: Sequence[Task], now: datetime) -> list[str]:
     if run.state.is_final:
         return []
     lines = [line for task in tasks for line in _awaited_by(run, task, now)]
+    if not lines and run.paused_at is not None:
+        return ["the run to be resumed: held by the pause"]
     if not lines and run.compensating:
         return [f"what undoes its items, or its next decision: `headway why {run.run_id}` says which"]
     return lines or ["its next decision: no task is open (if this stays, look at the coordinator's log)"]
@@ -244,25 +246,24 @@ def awaited(run: Run, tasks: Sequence[Task], now: datetime) -> list[str]:
 
 def _awaited_by(run: Run, task: Task, now: datetime) -> list[str]:
     match task.state:
-        case TaskState.READY | TaskState.RETRYING if run.paused_at is not None:
-            what = "the run to be resumed"
+        case _ if _is_held(run, task):
+            due = "" if task.due_at is None else f", and not before {instant(task.due_at)}"
+            what = f"the run to be resumed: held by the pause{due}"
         case TaskState.READY:
             since = _duration(task.ready_at, None, now)
             what = f"a worker of queue {task.queue!r} that knows handler {task.handler!r}, for {since}"
         case TaskState.RUNNING:
             what = f"worker {task.owner}, {_lease(task, now)}{_progress(task.progress, now)}"
         case TaskState.WAITING:
-            due = "" if task.due_at is None else f", until {instant(task.due_at)} ({_until(task.due_at, now)})"
             counts = task.items
             if task.type == "finally":
                 what = f"what runs at the end: headway show {run.run_id} finally"
             elif counts is not None:
-                of = f"of {counts.total} items" if task.type == "map" else f"after {counts.succeeded} iterations"
-                what = f"{counts.running} {of} under way" if counts.running else f"the next one, {of}"
+                what = _items_awaited(run, task, counts, now)
             elif task.type == "subflow":
-                what = f"run {task.child_run_id} to end" if task.child_run_id else "the run to be resumed"
+                what = f"run {task.child_run_id} to end"
             else:
-                what = (f"signal {task.waits_for!r}" if task.waits_for else "its time") + due
+                what = (f"signal {task.waits_for!r}" if task.waits_for else "its time") + _wait_end(run, task, now)
         case TaskState.RETRYING:
             due = "soon" if task.due_at is None else f"at {instant(task.due_at)} ({_until(task.due_at, now)})"
             error = "" if task.error is None else f"; last: {error_line(task.error)}"
@@ -274,6 +275,32 @@ def _awaited_by(run: Run, task: Task, now: datetime) -> list[str]:
         case TaskState.SUCCEEDED | TaskState.FAILED | TaskState.CANCELLED:
             return []
     return [f"{task.path}: {what}"]
+
+
+def _items_awaited(run: Run, task: Task, counts: ItemCounts, now: datetime) -> str:
+    of = f"of {counts.total} items" if task.type == "map" else f"after {counts.succeeded} iterations"
+    due = "" if task.due_at is None else f", at {instant(task.due_at)} ({_until(task.due_at, now)})"
+    held = "" if run.paused_at is None else "; none begins while the run is paused"
+    return (f"{counts.running} {of} under way" if counts.running else f"the next one, {of}{due}") + held
+
+
+def _wait_end(run: Run, task: Task, now: datetime) -> str:
+    """When it stops waiting, whatever comes; empty: never."""
+    if task.due_at is None:
+        return ""
+    if run.paused_at is not None and run.clock_paused:
+        return "; its time-out stands still while the run is paused"
+    return f", until {instant(task.due_at)} ({_until(task.due_at, now)})"
+
+
+def _is_held(run: Run, task: Task) -> bool:
+    """It would be dispatched, or go on by itself, were the run not paused."""
+    if run.paused_at is None:
+        return False
+    is_alarm = task.type == "wait" or (task.type == "repeat" and task.due_at is not None)  # else it is its iteration
+    is_unstarted = task.type == "subflow" and not task.child_run_id
+    waits = task.state is TaskState.WAITING and (is_alarm or is_unstarted)
+    return waits or task.state in {TaskState.READY, TaskState.RETRYING}
 
 
 def _progress(progress: TaskProgress | None, now: datetime) -> str:

@@ -43,6 +43,9 @@ def _split(part: str) -> tuple[str, str]:
 
 def _checked(part: str) -> str:
     host, port = _split(part)
+    if "/" in host:
+        message = f"{part} is no address of a coordinator; write it as host:port, without a scheme or a path"
+        raise ValueError(message)
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         message = f"{part} is no address of a coordinator; write it as host:port"
         raise ValueError(message)

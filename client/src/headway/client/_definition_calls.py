@@ -39,18 +39,21 @@ class DefinitionCalls:
         response = await self._connection.call(self._definitions.Check, request)
         return Checked(workflow=response.workflow, faults=tuple(_translate.fault(each) for each in response.faults))
 
-    async def deploy(self, source: str, *, dry_run: bool = False) -> Deployed:
+    async def deploy(self, source: str, *, beside: Sequence[str] = (), dry_run: bool = False) -> Deployed:
         """Compile YAML text, store it as a new version and let new runs take it. Safe to repeat: content decides.
 
         Args:
             source: YAML.
+            beside: Workflows that are deployed together with it: it is not warned that they are not there.
             dry_run: Only say what it would come to.
 
         Raises:
             DefinitionFaulty: It has faults, and carries all of them; nothing was stored.
             PayloadTooLarge: The text is larger than 1 MiB.
         """
-        request = definitions_pb2.DeployRequest(namespace=self._namespace, source=source, dry_run=dry_run)
+        request = definitions_pb2.DeployRequest(
+            namespace=self._namespace, source=source, dry_run=dry_run, beside=beside
+        )
         try:
             response = await self._connection.call(self._definitions.Deploy, request)
         except DefinitionFaulty as error:

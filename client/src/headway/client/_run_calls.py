@@ -13,7 +13,7 @@ from headway.client._filters import RunFilter
 from headway.client._refusals import item_refusal
 from headway.client._request_id import new_request_id
 from headway.client._trace import current_traceparent
-from headway.client._values import NewRun, Outcome, Progress, ReopenedChild, RetryPlan
+from headway.client._values import NewRun, Outcome, Progress
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headway.client._connection import Connection
     from headway.client._explaining import Explanation
     from headway.client._refusals import Refused
-    from headway.client._values import Event, Item, JsonInput, Run, RunDetails, RunState, Signalled, Started
+    from headway.client._values import Event, Item, JsonInput, RetryPlan, Run, RunDetails, RunState, Signalled, Started
 
 LARGEST_PAGE = 1000
 LARGEST_LIST = 256
@@ -414,17 +414,7 @@ class RunCalls:
             from_nodes=from_nodes,
         )
         response = await self._connection.call(self._runs.Retry, request)
-        return RetryPlan(
-            chosen=tuple(response.chosen),
-            reset=tuple(response.reset),
-            kept=tuple(response.kept),
-            epoch=response.epoch,
-            children=tuple(
-                ReopenedChild(path=each.path, run_id=each.run_id, workflow=each.workflow, nodes=tuple(each.nodes))
-                for each in response.children
-            ),
-            runs_finally=response.runs_finally,
-        )
+        return _translate.retry_plan(response)
 
 
 def _start_result(message: runs_pb2.StartResult) -> Started | Refused:

@@ -65,6 +65,11 @@ def run_state(state: runs_pb2.RunState) -> values.RunState:
     return _RUN_STATES.get(state, values.RunState.UNSPECIFIED)
 
 
+def task_state(state: runs_pb2.TaskState) -> values.TaskState:
+    """The task's state; one that a newer server has added is UNSPECIFIED."""
+    return _TASK_STATES.get(state, values.TaskState.UNSPECIFIED)
+
+
 def run_state_message(state: values.RunState | None) -> runs_pb2.RunState:
     """The state as it goes over the wire; None: unspecified."""
     if state is None:
@@ -108,6 +113,42 @@ def run(message: runs_pb2.Run) -> values.Run:
         cancel_reason=message.cancel_reason,
         labels=dict(sorted(message.labels.items())),
         concluded=run_state(message.concluded) if message.concluded else None,
+        trace_id=message.trace_id,
+    )
+
+
+def retry_plan(message: runs_pb2.RetryResponse) -> values.RetryPlan:
+    """What a retry redoes."""
+    return values.RetryPlan(
+        chosen=tuple(message.chosen),
+        reset=tuple(message.reset),
+        kept=tuple(message.kept),
+        epoch=message.epoch,
+        children=tuple(
+            values.ReopenedChild(path=each.path, run_id=each.run_id, workflow=each.workflow, nodes=tuple(each.nodes))
+            for each in message.children
+        ),
+        runs_finally=message.runs_finally,
+        undone=tuple(
+            values.UndoneNode(path=each.path, by=each.by, state=task_state(each.state)) for each in message.undone
+        ),
+        standing=tuple(values.StandingEffect(path=each.path, count=each.count) for each in message.standing),
+        items=tuple(
+            values.RetriedItems(
+                path=each.path,
+                anew=each.anew,
+                total=each.total,
+                failed=each.failed,
+                stopped=each.stopped,
+                undone=each.undone,
+                chosen=each.chosen,
+                unbegun=each.unbegun,
+                kept=each.kept,
+                paths=tuple(each.paths),
+            )
+            for each in message.items
+        ),
+        new_children=tuple(values.NewChild(path=each.path, workflow=each.workflow) for each in message.new_children),
     )
 
 
@@ -140,7 +181,7 @@ def task(message: runs_pb2.Task) -> values.Task:
         task_id=message.task_id,
         path=message.path,
         type=message.type,
-        state=_TASK_STATES.get(message.state, values.TaskState.UNSPECIFIED),
+        state=task_state(message.state),
         attempt=message.attempt,
         tries=message.tries,
         losses=message.losses,

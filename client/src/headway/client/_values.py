@@ -91,6 +91,7 @@ class Run:
         cancel_reason: Why it was cancelled, for people; may be empty.
         labels: By name.
         concluded: While only what runs at the end (`finally`) still runs: how it ends then; else None.
+        trace_id: Of the trace that it was started in; known only from `Client.get`, and empty when there is none.
     """
 
     run_id: str
@@ -116,6 +117,7 @@ class Run:
     cancel_reason: str = ""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     concluded: RunState | None = None
+    trace_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -395,16 +397,90 @@ class ReopenedChild:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UndoneNode:
+    """A node that was undone.
+
+    Attributes:
+        path: Of the node.
+        by: Path of the node that undid it.
+        state: Of that one; unless SUCCEEDED, it may have been undone.
+    """
+
+    path: str
+    by: str
+    state: TaskState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingEffect:
+    """What a node did and nothing has undone.
+
+    Attributes:
+        path: Of the node; of what is in a map or repeat: of that.
+        count: How often it was done; of a map or repeat that goes on: among the items that are taken up at once.
+    """
+
+    path: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetriedItems:
+    """Which items of a map, or iterations of a repeat, run again. Each is counted once.
+
+    Attributes:
+        path: Of the map or repeat.
+        anew: It begins anew: its list is made again, and nothing but `total` is told.
+        total: Items in its list; of a repeat, and of one that begins anew, those that had begun.
+        failed: That failed, and run again.
+        stopped: That were stopped, and go on.
+        undone: That run again because something in them was undone.
+        chosen: That run again only because nodes in them were named.
+        unbegun: That were not begun, and follow.
+        kept: That stay as they are.
+        paths: Of the first 20 that run again or go on.
+    """
+
+    path: str
+    anew: bool
+    total: int
+    failed: int
+    stopped: int
+    undone: int
+    chosen: int
+    unbegun: int
+    kept: int
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewChild:
+    """A subflow node that starts another run than it had.
+
+    Attributes:
+        path: Of the node.
+        workflow: That it starts.
+    """
+
+    path: str
+    workflow: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPlan:
     """What a retry redoes.
 
     Attributes:
         chosen: Nodes that start again at once.
         reset: Nodes reachable from them that were reached before.
-        kept: Nodes that keep their result.
+        kept: Nodes that keep their result, whatever it is; nodes that undo others are in none of the three.
         epoch: The run's epoch after the retry; with `dry_run`, what it would be.
-        children: Runs of subflow nodes that go on, where these ask for them at once; the others start another run.
+        children: Runs of subflow nodes that go on, where these ask for them at once.
         runs_finally: What runs at the end of the run runs again when it ends anew.
+        undone: Of the chosen and reset nodes, those whose effect was undone: it is wanted anew.
+        standing: Of them, those that are done once more though what they did before stands.
+        items: Maps and repeats among them that had begun.
+        new_children: Subflow nodes among them that start another run.
     """
 
     chosen: tuple[str, ...]
@@ -413,6 +489,10 @@ class RetryPlan:
     epoch: int
     children: tuple[ReopenedChild, ...] = ()
     runs_finally: bool = False
+    undone: tuple[UndoneNode, ...] = ()
+    standing: tuple[StandingEffect, ...] = ()
+    items: tuple[RetriedItems, ...] = ()
+    new_children: tuple[NewChild, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,16 +8,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib.util import find_spec
-from pathlib import Path
 from typing import ClassVar
 
 from rich.text import Text
 
-from headway.cli.arguments import reason
 from headway.cli.changes import effect_lines
 from headway.cli.command import Command, Exit, Mistake, Session
+from headway.cli.files import Workflows, read_workflows
 from headway.cli.output import Output, visible
-from headway.client import Client, DefinitionFaulty, Deployed, Fault, Patience, Unreachable
+from headway.client import (
+    Checked,
+    Client,
+    DefinitionFaulty,
+    Deployed,
+    Fault,
+    Patience,
+    PayloadTooLarge,
+    Unreachable,
+)
 
 ONE_TRY = Patience(give_up_after=timedelta())
 COMPILER = "headway.coordinator"
@@ -41,6 +49,9 @@ class CheckedFile:
 class Check(Command):
     """Compile workflow files and name every fault; nothing is stored.
 
+    Of a folder, the workflows that are right in it are checked. Test files among them are left out: `headway test`
+    runs them.
+
     The coordinator checks them if one answers; else the compiler on this machine does, if it is installed. Only the
     coordinator can tell that a workflow which a subflow node names is not deployed, nor among the files.
     """
@@ -61,25 +72,26 @@ class Check(Command):
 
     async def run(self, session: Session) -> Exit:
         """Check all files, then tell."""
-        checked = await self._check(session)
+        workflows = read_workflows(self.files)
+        checked = await self._check(session, workflows)
         if session.output.for_people:
             _print_faults(session.output, checked)
+            _tell_left_out(session.output, workflows)
             _print_sum(session.output, checked)
         else:
-            session.output.document({"files": checked})
+            session.output.document({"files": checked, "left_out": workflows.tests})
         return Exit.SUCCESS if all(each.passes(strict=self.strict) for each in checked) else Exit.FAILED
 
-    async def _check(self, session: Session) -> list[CheckedFile]:
-        sources = _read(self.files)
+    async def _check(self, session: Session, workflows: Workflows) -> list[CheckedFile]:
         if self.offline:
-            return await _check_here(self.files)
+            return await _check_here(workflows.names)
         try:
             async with session.client(patience=ONE_TRY) as client:
-                return await _check_there(client, sources)
+                return await _check_there(client, workflows.sources)
         except Unreachable:
             if find_spec(COMPILER) is None:
                 raise
-            return await _check_here(self.files)
+            return await _check_here(workflows.names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +99,8 @@ class Deploy(Command):
     """Deploy workflow files: store each as a new version and let new runs take it.
 
     All files are checked first; if one has faults, none is deployed. Content that is deployed already changes nothing.
-    It says what differs from the version that was deployed, and how many open runs stay on which versions.
+    It prints the warnings, says what differs from the version that was deployed, and how many open runs stay on which
+    versions. Of a folder, the workflows that are right in it are deployed.
     """
 
     name: ClassVar = ("deploy",)
@@ -106,20 +119,22 @@ class Deploy(Command):
 
     async def run(self, session: Session) -> Exit:
         """Check all, deploy all, tell."""
-        sources = _read(self.files)
+        workflows = read_workflows(self.files)
         deployed: list[tuple[str, Deployed]] = []
         async with session.client() as client:
-            checked = await _check_there(client, sources)
+            checked = await _check_there(client, workflows.sources)
             if not all(each.passes(strict=self.strict) for each in checked):
                 return _refused(session.output, checked, deployed)
-            for file, source in sources:
+            beside = tuple({each.workflow for each in checked})
+            for file, source in workflows.sources:
                 try:
-                    deployed.append((file, await client.deploy(source, dry_run=self.dry_run)))
+                    deployed.append((file, await client.deploy(source, beside=beside, dry_run=self.dry_run)))
                 except DefinitionFaulty as error:  # by a coordinator of another version than checked
                     faulty = CheckedFile(file=file, workflow="", faults=error.faults or (_whole_file(error),))
                     return _refused(session.output, [faulty], deployed)
-        _tell(session.output, checked, deployed, dry_run=self.dry_run)
-        return Exit.SUCCESS
+        found = [CheckedFile(file=file, workflow=each.workflow, faults=each.warnings) for file, each in deployed]
+        _tell(session.output, workflows, found, deployed, dry_run=self.dry_run)
+        return Exit.SUCCESS if all(each.passes(strict=self.strict) for each in found) else Exit.FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +161,9 @@ class Schema(Command):
 
 
 def _add_files(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="+", action=_Tuple, help="a workflow in YAML")
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+", action=_Tuple, help="a workflow in YAML, or a folder of them"
+    )
 
 
 def _add_strict(parser: argparse.ArgumentParser) -> None:
@@ -167,18 +184,8 @@ class _Tuple(argparse.Action):
         setattr(namespace, self.dest, tuple(values or ()))
 
 
-def _read(files: Sequence[str]) -> list[tuple[str, str]]:
-    sources: list[tuple[str, str]] = []
-    for file in files:
-        try:
-            sources.append((file, Path(file).read_text("utf-8")))
-        except (OSError, UnicodeDecodeError) as error:
-            raise Mistake(f"cannot read {file}: {reason(error)}") from None
-    return sources
-
-
 async def _check_there(client: Client, sources: Sequence[tuple[str, str]]) -> list[CheckedFile]:
-    answers = [await client.check(source) for _, source in sources]
+    answers = [await _checked(client, source) for _, source in sources]
     names = tuple({answer.workflow for answer in answers if answer.workflow})
     for place, (_, source) in enumerate(sources):
         if len(names) > 1 and any(fault.code == NOT_DEPLOYED for fault in answers[place].faults):
@@ -187,6 +194,22 @@ async def _check_there(client: Client, sources: Sequence[tuple[str, str]]) -> li
         CheckedFile(file=file, workflow=answer.workflow, faults=answer.faults)
         for (file, _), answer in zip(sources, answers, strict=True)
     ]
+
+
+async def _checked(client: Client, source: str) -> Checked:
+    try:
+        return await client.check(source)
+    except PayloadTooLarge as error:
+        limit = int(error.metadata["limit"])
+        fault = Fault(
+            line=1,
+            column=1,
+            code="too_large",
+            message=f"the file is larger than {limit:,} bytes",
+            remedy="split the workflow, or pass large data as input",
+            warning=False,
+        )
+        return Checked(workflow="", faults=(fault,))
 
 
 async def _check_here(files: Sequence[str]) -> list[CheckedFile]:
@@ -245,13 +268,19 @@ def _refused(output: Output, checked: Sequence[CheckedFile], deployed: Sequence[
 
 
 def _tell(
-    output: Output, checked: Sequence[CheckedFile], deployed: Sequence[tuple[str, Deployed]], *, dry_run: bool
+    output: Output,
+    workflows: Workflows,
+    found: Sequence[CheckedFile],
+    deployed: Sequence[tuple[str, Deployed]],
+    *,
+    dry_run: bool,
 ) -> None:
     if not output.for_people:
         entries = [_entry(*each) for each in deployed]
-        output.document({"dry_run": dry_run, "deployed": entries, "files": checked})
+        output.document({"dry_run": dry_run, "deployed": entries, "files": found, "left_out": workflows.tests})
         return
-    _print_faults(output, checked)
+    _print_faults(output, found)
+    _tell_left_out(output, workflows)
     for file, each in deployed:
         what = ("would be deployed" if dry_run else "deployed") if each.changed else "was deployed already"
         output.say(f"{each.workflow} version {each.version} {what} ({file})")
@@ -278,6 +307,11 @@ def _print_faults(output: Output, checked: Sequence[CheckedFile]) -> None:
             line.append(f"{kind}: ", style=style)
             line.append(visible(f"{fault.message}{remedy}"), style="not bold")
             output.say(line)
+
+
+def _tell_left_out(output: Output, workflows: Workflows) -> None:
+    for file in workflows.tests:
+        output.warn(f"{file} is left out: a test file; run it with: headway test {file}", style="dim")
 
 
 def _print_sum(output: Output, checked: Sequence[CheckedFile]) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from headway.cli.command import Command, Exit, Mistake, Session
-from headway.cli.filters import STATES, add_filters, filter_of
+from headway.cli.filters import LISTED, STATES, add_filters, filter_of
 from headway.client import BulkResult, Client, RunFilter, RunState, new_request_id
 
 Doing = Callable[[Client, RunFilter, bool, str], AsyncIterator[BulkResult]]
@@ -92,7 +92,7 @@ async def do_to_many(session: Session, meant: Meant, word: str, doing: Doing) ->
                 what = f"would {word}" if meant.dry_run else word
                 output.say(f"{each.run_id}  {what if each.refusal is None else each.refusal.message}")
     if meant.run_id is not None and not results:
-        raise Mistake(f"there is no run {meant.run_id} in namespace {session.namespace}")
+        raise Mistake(f"there is no run {meant.run_id} in namespace {session.namespace}; {LISTED}")
     refused = sum(each.refusal is not None for each in results)
     if output.for_people:
         output.say(f"{len(results) - refused} of {len(results)} runs{' (nothing was done)' if meant.dry_run else ''}")

@@ -14,8 +14,9 @@ from headway.client import Json
 class Pause(Meant, Command):
     """Let nothing new be dispatched in a run, or in all open runs that filters mean, until it is resumed.
 
-    What runs may end, and is recorded. The end of a wait and a next try that become due meanwhile happen once, when the
-    run is resumed. Time-outs run on unless `--pause-clock` is given.
+    What runs may end, and is recorded. No item or iteration begins, and nothing is undone. The end of a wait, a next
+    try and the delay of a repeat that become due meanwhile happen once, when the run is resumed. Time-outs run on
+    unless `--pause-clock` is given.
     """
 
     name: ClassVar = ("pause",)

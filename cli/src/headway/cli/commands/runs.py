@@ -31,6 +31,7 @@ from headway.cli.telling import (
 from headway.client import Event, Item, Json, Run, RunDetails, RunState, Started, Task, TaskState
 
 _NOT_OF_ITEMS = (RunState.UNSPECIFIED, RunState.PENDING)
+_ONLY_IN_SHOW = frozenset({"input", "output", "trace_id"})
 LONGEST_OUTPUT = 120  # characters of a task's output in `show`; --json has all of it
 LONGEST_PAYLOAD = 400  # the same of a run's input or output
 FINALLY = "finally"  # the node of what runs at the end: a graph that is gone through once
@@ -99,7 +100,10 @@ class Start(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class List(Command):
-    """List runs: latest start first; by when they finished, latest end first; by how keys begin, in their order."""
+    """List runs: latest start first; by when they finished, latest end first; by how keys begin, in their order.
+
+    `--json` says with `more` whether there are more than --limit.
+    """
 
     name: ClassVar = ("list",)
     help: ClassVar = "list runs"
@@ -134,7 +138,7 @@ class List(Command):
                     break
         are_more, runs = len(runs) > self.limit, runs[: self.limit]
         if not session.output.for_people:
-            session.output.document({"runs": [_listed(run) for run in runs]})
+            session.output.document({"runs": [_listed(run) for run in runs], "more": are_more})
         elif runs:
             now = clock.now()
             session.output.table(RUN_COLUMNS, [run_row(run, now) for run in runs])
@@ -149,7 +153,8 @@ class Show(Command):
     """Show a run: what it is, what it waits for, and its tasks with their last errors.
 
     With the path of a map or repeat, show its items or iterations; with that of one of them, `resize[12]`, its tasks;
-    with `finally`, what runs at the end. DURATION is how long a task's latest attempt has taken.
+    with `finally`, what runs at the end. DURATION is how long a task's latest attempt has taken. Long inputs and
+    outputs are cut; `--json` has all of them, and says with `more` whether there are more items than --limit.
     """
 
     name: ClassVar = ("show",)
@@ -201,7 +206,7 @@ class Show(Command):
         are_more, items = len(items) > self.limit, items[: self.limit]
         output = session.output
         if not output.for_people:
-            output.document({"run_id": self.run_id, "path": self.path, "items": items})
+            output.document({"run_id": self.run_id, "path": self.path, "items": items, "more": are_more})
         elif items:
             now, width = clock.now(), min(output.width, LONGEST_OUTPUT)
             output.table(ITEM_COLUMNS, [item_row(item, now, width) for item in items])
@@ -288,7 +293,7 @@ def _ended(run: Run) -> dict[str, object]:
 
 def _listed(run: Run) -> dict[str, object]:
     """A run's fields as far as a list carries them."""
-    return {each.name: getattr(run, each.name) for each in fields(run) if each.name not in {"input", "output"}}
+    return {each.name: getattr(run, each.name) for each in fields(run) if each.name not in _ONLY_IN_SHOW}
 
 
 def _fields(details: RunDetails) -> dict[str, object]:
@@ -349,6 +354,8 @@ def _header(output: Output, run: Run, now: datetime) -> None:
         output.say(f"parent    run {run.parent_run_id}, node {run.parent_path}")
     if run.labels:
         output.say(f"labels    {labels_of(run.labels)}")
+    if run.trace_id:
+        output.say(f"trace     {run.trace_id}")
     if run.error is not None:
         output.say(f"error     {run_error_line(run.error)}", style="red")
     _print_json(output, "input", run.input, LONGEST_PAYLOAD)

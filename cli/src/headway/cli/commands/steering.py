@@ -1,13 +1,14 @@
 """Commands that steer runs: signal, cancel, retry."""
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import ClassVar
 
 from headway.cli.arguments import duration, json_value
 from headway.cli.command import Command, Exit, Mistake, Session
 from headway.cli.commands.many import Meant, add_many, do_to_many, is_of_many
+from headway.cli.redoing import plan_lines
 from headway.client import Client, Json, RunState, Signalled
 
 DEFAULT_GRACE = timedelta(seconds=60)  # the server's choice when a cancel names none
@@ -164,7 +165,8 @@ class Cancel(Meant, Command):
 class Retry(Meant, Command):
     """Reopen a finished run, or all that filters mean (without --state: those that failed or were cancelled).
 
-    Nodes that are neither chosen nor behind a chosen one keep their result.
+    Nodes that are neither chosen nor behind a chosen one keep their result. With --dry-run it says what runs again, in
+    maps how many items and which, what is kept, and whose effect was undone, or stands though it is done once more.
     """
 
     name: ClassVar = ("retry",)
@@ -183,7 +185,7 @@ class Retry(Meant, Command):
             action="append",
             default=[],
             metavar="NODE",
-            help="a node to start again (several: repeat it); else all that failed or were stopped",
+            help="a node or item, resize[12], to start again (and: repeat it); else all that failed or were stopped",
         )
         parser.add_argument("--dry-run", action="store_true", help="only say what would be redone")
         parser.add_argument(
@@ -207,29 +209,13 @@ class Retry(Meant, Command):
             )
         output = session.output
         if not output.for_people:
-            output.document(
-                {
-                    "run_id": self.run_id,
-                    "dry_run": self.dry_run,
-                    "chosen": plan.chosen,
-                    "reset": plan.reset,
-                    "kept": plan.kept,
-                    "epoch": plan.epoch,
-                    "children": plan.children,
-                    "runs_finally": plan.runs_finally,
-                }
-            )
+            told = {each.name: getattr(plan, each.name) for each in fields(plan)}
+            output.document({"run_id": self.run_id, "dry_run": self.dry_run, **told})
             return Exit.SUCCESS
         would = "would be" if self.dry_run else "is"
         output.say(f"run {self.run_id} {would} reopened as epoch {plan.epoch}")
-        for label, nodes in (("starts again", plan.chosen), ("reset", plan.reset), ("kept", plan.kept)):
-            output.say(f"  {label:<13} {', '.join(nodes) or '-'}")
-        for child in plan.children:
-            where = f"from {', '.join(child.nodes)}, which failed" if child.nodes else "from what was stopped"
-            output.say(f"  {child.path} goes on in run {child.run_id} of {child.workflow}, {where}")
-        if plan.runs_finally:
-            when = "when that has ended" if plan.chosen or plan.reset else "at once: all else stays as it ended"
-            output.say(f"  {'finally':<13} runs again, {when}")
+        for line in plan_lines(plan):
+            output.say(f"  {line}")
         return Exit.SUCCESS
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from headway.cli.arguments import reason
 from headway.cli.command import Command, Exit, Mistake, Session
+from headway.cli.files import read_text, test_files
 from headway.cli.output import Output
 from headway.client import Json
 from headway.worker import PythonHandler, TaskFailed
@@ -43,7 +44,7 @@ class Test(Command):
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
         """Add the files and how to judge them."""
-        parser.add_argument("files", nargs="+", metavar="FILE", help="a test file: FLOW.test.yaml")
+        parser.add_argument("files", nargs="+", metavar="FILE", help="a test file, FLOW.test.yaml, or a folder of them")
         parser.add_argument("--filter", metavar="TEXT", default="", help="only cases with this text in their name")
         parser.add_argument(
             "--coverage-min",
@@ -59,7 +60,7 @@ class Test(Command):
             raise Mistake("--filter and --coverage-min exclude each other: some cases cannot follow all edges")
         if find_spec(KIT) is None:
             raise Mistake("the test kit is not on this machine: install headway[dev]")
-        texts = [(file, _read(Path(file))) for file in self.files]
+        texts = [(file, read_text(file)) for file in test_files(self.files)]
         # In a thread: code of `python` nodes that is run for real needs an event loop of its own.
         reports = await asyncio.to_thread(_run_all, texts, self.filter)
         if self.filter and not any(report.cases or not report.passed for _, report in reports):
@@ -88,13 +89,6 @@ def _percent(text: str) -> float:
     if not 0 <= value <= 100:  # noqa: PLR2004 - per cent
         raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 to 100")
     return value
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Mistake(f"cannot read {path}: {reason(error)}") from None
 
 
 def _run_all(texts: Sequence[tuple[str, str]], wanted: str) -> "list[tuple[str, FileReport]]":

@@ -150,6 +150,10 @@ def _add_workflow(parser: argparse.ArgumentParser) -> None:
 
 
 def _next_older(workflow: str, definitions: Sequence[Definition]) -> int:
+    if not definitions:
+        raise Mistake(
+            f"there is no workflow {workflow} in this namespace: deploy it first, or name another --namespace"
+        )
     deployed = next((each.version for each in definitions if each.deployed), None)
     if deployed is None:
         raise Mistake(f"no version of {workflow} is deployed: name one with --to")

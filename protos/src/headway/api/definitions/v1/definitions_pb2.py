@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,headway/api/definitions/v1/definitions.proto\x12\x1aheadway.api.definitions.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"e\n\x05\x46\x61ult\x12\x0c\n\x04line\x18\x01 \x01(\x05\x12\x0e\n\x06\x63olumn\x18\x02 \x01(\x05\x12\x0c\n\x04\x63ode\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x0e\n\x06remedy\x18\x05 \x01(\t\x12\x0f\n\x07warning\x18\x06 \x01(\x08\"\xb2\x01\n\nDefinition\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x10\n\x08workflow\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x05\x12\x10\n\x08\x64\x65ployed\x18\x04 \x01(\x08\x12\x0e\n\x06\x64igest\x18\x05 \x01(\t\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06source\x18\x07 \x01(\t\x12\x0c\n\x04plan\x18\x08 \x01(\x0c\"A\n\x0c\x43heckRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0e\n\x06\x62\x65side\x18\x03 \x03(\t\"T\n\rCheckResponse\x12\x10\n\x08workflow\x18\x01 \x01(\t\x12\x31\n\x06\x66\x61ults\x18\x02 \x03(\x0b\x32!.headway.api.definitions.v1.Fault\"C\n\rDeployRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"\xad\x01\n\x0e\x44\x65ployResponse\x12\x10\n\x08workflow\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12\x0f\n\x07\x63hanged\x18\x03 \x01(\x08\x12\x33\n\x08warnings\x18\x04 \x03(\x0b\x32!.headway.api.definitions.v1.Fault\x12\x32\n\x06\x65\x66\x66\x65\x63t\x18\x05 \x01(\x0b\x32\".headway.api.definitions.v1.Effect\"\x91\x01\n\x06\x45\x66\x66\x65\x63t\x12\x18\n\x10previous_version\x18\x01 \x01(\x05\x12\x34\n\x07\x63hanges\x18\x02 \x01(\x0b\x32#.headway.api.definitions.v1.Changes\x12\x37\n\topen_runs\x18\x03 \x01(\x0b\x32$.headway.api.definitions.v1.OpenRuns\"\xc9\x01\n\x07\x43hanges\x12\x13\n\x0bnodes_added\x18\x01 \x03(\t\x12\x15\n\rnodes_removed\x18\x02 \x03(\t\x12>\n\rnodes_altered\x18\x03 \x03(\x0b\x32\'.headway.api.definitions.v1.AlteredNode\x12\x13\n\x0b\x65\x64ges_added\x18\x04 \x03(\t\x12\x15\n\redges_removed\x18\x05 \x03(\t\x12\x14\n\x0cinput_schema\x18\x06 \x03(\t\x12\x10\n\x08settings\x18\x07 \x03(\t\")\n\x0b\x41lteredNode\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04keys\x18\x02 \x03(\t\"Z\n\x08OpenRuns\x12\x39\n\x08versions\x18\x01 \x03(\x0b\x32\'.headway.api.definitions.v1.VersionRuns\x12\x13\n\x0b\x63ounted_all\x18\x02 \x01(\x08\"1\n\x0bVersionRuns\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12\x11\n\topen_runs\x18\x02 \x01(\x05\"B\n\nGetRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x10\n\x08workflow\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x05\"I\n\x0bGetResponse\x12:\n\ndefinition\x18\x01 \x01(\x0b\x32&.headway.api.definitions.v1.Definition\"2\n\x0bListRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x10\n\x08workflow\x18\x02 \x01(\t\"\x84\x01\n\x0cListResponse\x12;\n\x0b\x64\x65\x66initions\x18\x01 \x03(\x0b\x32&.headway.api.definitions.v1.Definition\x12\x37\n\topen_runs\x18\x02 \x01(\x0b\x32$.headway.api.definitions.v1.OpenRuns\"b\n\x19SetDeployedVersionRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x10\n\x08workflow\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x05\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"\x8c\x01\n\x1aSetDeployedVersionResponse\x12:\n\ndefinition\x18\x01 \x01(\x0b\x32&.headway.api.definitions.v1.Definition\x12\x32\n\x06\x65\x66\x66\x65\x63t\x18\x02 \x01(\x0b\x32\".headway.api.definitions.v1.Effect\"L\n\x14\x44\x65leteVersionRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x10\n\x08workflow\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x05\"\x17\n\x15\x44\x65leteVersionResponse2\x82\x05\n\x12\x44\x65\x66initionsService\x12\\\n\x05\x43heck\x12(.headway.api.definitions.v1.CheckRequest\x1a).headway.api.definitions.v1.CheckResponse\x12_\n\x06\x44\x65ploy\x12).headway.api.definitions.v1.DeployRequest\x1a*.headway.api.definitions.v1.DeployResponse\x12V\n\x03Get\x12&.headway.api.definitions.v1.GetRequest\x1a\'.headway.api.definitions.v1.GetResponse\x12Y\n\x04List\x12\'.headway.api.definitions.v1.ListRequest\x1a(.headway.api.definitions.v1.ListResponse\x12\x83\x01\n\x12SetDeployedVersion\x12\x35.headway.api.definitions.v1.SetDeployedVersionRequest\x1a\x36.headway.api.definitions.v1.SetDeployedVersionResponse\x12t\n\rDeleteVersion\x12\x30.headway.api.definitions.v1.DeleteVersionRequest\x1a\x31.headway.api.definitions.v1.DeleteVersionResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,headway/api/definitions/v1/definitions.proto\x12\x1aheadway.api.definitions.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"e\n\x05\x46\x61ult\x12\x0c\n\x04line\x18\x01 \x01(\x05\x12\x0e\n\x06\x63olumn\x18\x02 \x01(\x05\x12\x0c\n\x04\x63ode\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x0e\n\x06remedy\x18\x05 \x01(\t\x12\x0f\n\x07warning\x18\x06 \x01(\x08\"\xb2\x01\n\nDefinition\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x10\n\x08workflow\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x05\x12\x10\n\x08\x64\x65ployed\x18\x04 \x01(\x08\x12\x0e\n\x06\x64igest\x18\x05 \x01(\t\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06source\x18\x07 \x01(\t\x12\x0c\n\x04plan\x18\x08 \x01(\x0c\"A\n\x0c\x43heckRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0e\n\x06\x62\x65side\x18\x03 \x03(\t\"T\n\rCheckResponse\x12\x10\n\x08workflow\x18\x01 \x01(\t\x12\x31\n\x06\x66\x61ults\x18\x02 \x03(\x0b\x32!.headway.api.definitions.v1.Fault\"S\n\rDeployRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\x12\x0e\n\x06\x62\x65side\x18\x04 \x03(\t\"\xad\x01\n\x0e\x44\x65ployResponse\x12\x10\n\x08workflow\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12\x0f\n\x07\x63hanged\x18\x03 \x01(\x08\x12\x33\n\x08warnings\x18\x04 \x03(\x0b\x32!.headway.api.definitions.v1.Fault\x12\x32\n\x06\x65\x66\x66\x65\x63t\x18\x05 \x01(\x0b\x32\".headway.api.definitions.v1.Effect\"\x91\x01\n\x06\x45\x66\x66\x65\x63t\x12\x18\n\x10previous_version\x18\x01 \x01(\x05\x12\x34\n\x07\x63hanges\x18\x02 \x01(\x0b\x32#.headway.api.definitions.v1.Changes\x12\x37\n\topen_runs\x18\x03 \x01(\x0b\x32$.headway.api.definitions.v1.OpenRuns\"\xc9\x01\n\x07\x43hanges\x12\x13\n\x0bnodes_added\x18\x01 \x03(\t\x12\x15\n\rnodes_removed\x18\x02 \x03(\t\x12>\n\rnodes_altered\x18\x03 \x03(\x0b\x32\'.headway.api.definitions.v1.AlteredNode\x12\x13\n\x0b\x65\x64ges_added\x18\x04 \x03(\t\x12\x15\n\redges_removed\x18\x05 \x03(\t\x12\x14\n\x0cinput_schema\x18\x06 \x03(\t\x12\x10\n\x08settings\x18\x07 \x03(\t\")\n\x0b\x41lteredNode\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04keys\x18\x02 \x03(\t\"Z\n\x08OpenRuns\x12\x39\n\x08versions\x18\x01 \x03(\x0b\x32\'.headway.api.definitions.v1.VersionRuns\x12\x13\n\x0b\x63ounted_all\x18\x02 \x01(\x08\"1\n\x0bVersionRuns\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12\x11\n\topen_runs\x18\x02 \x01(\x05\"B\n\nGetRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x10\n\x08workflow\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x05\"I\n\x0bGetResponse\x12:\n\ndefinition\x18\x01 \x01(\x0b\x32&.headway.api.definitions.v1.Definition\"2\n\x0bListRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x10\n\x08workflow\x18\x02 \x01(\t\"\x84\x01\n\x0cListResponse\x12;\n\x0b\x64\x65\x66initions\x18\x01 \x03(\x0b\x32&.headway.api.definitions.v1.Definition\x12\x37\n\topen_runs\x18\x02 \x01(\x0b\x32$.headway.api.definitions.v1.OpenRuns\"b\n\x19SetDeployedVersionRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x10\n\x08workflow\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x05\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"\x8c\x01\n\x1aSetDeployedVersionResponse\x12:\n\ndefinition\x18\x01 \x01(\x0b\x32&.headway.api.definitions.v1.Definition\x12\x32\n\x06\x65\x66\x66\x65\x63t\x18\x02 \x01(\x0b\x32\".headway.api.definitions.v1.Effect\"L\n\x14\x44\x65leteVersionRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x10\n\x08workflow\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x05\"\x17\n\x15\x44\x65leteVersionResponse2\x82\x05\n\x12\x44\x65\x66initionsService\x12\\\n\x05\x43heck\x12(.headway.api.definitions.v1.CheckRequest\x1a).headway.api.definitions.v1.CheckResponse\x12_\n\x06\x44\x65ploy\x12).headway.api.definitions.v1.DeployRequest\x1a*.headway.api.definitions.v1.DeployResponse\x12V\n\x03Get\x12&.headway.api.definitions.v1.GetRequest\x1a\'.headway.api.definitions.v1.GetResponse\x12Y\n\x04List\x12\'.headway.api.definitions.v1.ListRequest\x1a(.headway.api.definitions.v1.ListResponse\x12\x83\x01\n\x12SetDeployedVersion\x12\x35.headway.api.definitions.v1.SetDeployedVersionRequest\x1a\x36.headway.api.definitions.v1.SetDeployedVersionResponse\x12t\n\rDeleteVersion\x12\x30.headway.api.definitions.v1.DeleteVersionRequest\x1a\x31.headway.api.definitions.v1.DeleteVersionResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,35 +41,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHECKRESPONSE']._serialized_start=460
   _globals['_CHECKRESPONSE']._serialized_end=544
   _globals['_DEPLOYREQUEST']._serialized_start=546
-  _globals['_DEPLOYREQUEST']._serialized_end=613
-  _globals['_DEPLOYRESPONSE']._serialized_start=616
-  _globals['_DEPLOYRESPONSE']._serialized_end=789
-  _globals['_EFFECT']._serialized_start=792
-  _globals['_EFFECT']._serialized_end=937
-  _globals['_CHANGES']._serialized_start=940
-  _globals['_CHANGES']._serialized_end=1141
-  _globals['_ALTEREDNODE']._serialized_start=1143
-  _globals['_ALTEREDNODE']._serialized_end=1184
-  _globals['_OPENRUNS']._serialized_start=1186
-  _globals['_OPENRUNS']._serialized_end=1276
-  _globals['_VERSIONRUNS']._serialized_start=1278
-  _globals['_VERSIONRUNS']._serialized_end=1327
-  _globals['_GETREQUEST']._serialized_start=1329
-  _globals['_GETREQUEST']._serialized_end=1395
-  _globals['_GETRESPONSE']._serialized_start=1397
-  _globals['_GETRESPONSE']._serialized_end=1470
-  _globals['_LISTREQUEST']._serialized_start=1472
-  _globals['_LISTREQUEST']._serialized_end=1522
-  _globals['_LISTRESPONSE']._serialized_start=1525
-  _globals['_LISTRESPONSE']._serialized_end=1657
-  _globals['_SETDEPLOYEDVERSIONREQUEST']._serialized_start=1659
-  _globals['_SETDEPLOYEDVERSIONREQUEST']._serialized_end=1757
-  _globals['_SETDEPLOYEDVERSIONRESPONSE']._serialized_start=1760
-  _globals['_SETDEPLOYEDVERSIONRESPONSE']._serialized_end=1900
-  _globals['_DELETEVERSIONREQUEST']._serialized_start=1902
-  _globals['_DELETEVERSIONREQUEST']._serialized_end=1978
-  _globals['_DELETEVERSIONRESPONSE']._serialized_start=1980
-  _globals['_DELETEVERSIONRESPONSE']._serialized_end=2003
-  _globals['_DEFINITIONSSERVICE']._serialized_start=2006
-  _globals['_DEFINITIONSSERVICE']._serialized_end=2648
+  _globals['_DEPLOYREQUEST']._serialized_end=629
+  _globals['_DEPLOYRESPONSE']._serialized_start=632
+  _globals['_DEPLOYRESPONSE']._serialized_end=805
+  _globals['_EFFECT']._serialized_start=808
+  _globals['_EFFECT']._serialized_end=953
+  _globals['_CHANGES']._serialized_start=956
+  _globals['_CHANGES']._serialized_end=1157
+  _globals['_ALTEREDNODE']._serialized_start=1159
+  _globals['_ALTEREDNODE']._serialized_end=1200
+  _globals['_OPENRUNS']._serialized_start=1202
+  _globals['_OPENRUNS']._serialized_end=1292
+  _globals['_VERSIONRUNS']._serialized_start=1294
+  _globals['_VERSIONRUNS']._serialized_end=1343
+  _globals['_GETREQUEST']._serialized_start=1345
+  _globals['_GETREQUEST']._serialized_end=1411
+  _globals['_GETRESPONSE']._serialized_start=1413
+  _globals['_GETRESPONSE']._serialized_end=1486
+  _globals['_LISTREQUEST']._serialized_start=1488
+  _globals['_LISTREQUEST']._serialized_end=1538
+  _globals['_LISTRESPONSE']._serialized_start=1541
+  _globals['_LISTRESPONSE']._serialized_end=1673
+  _globals['_SETDEPLOYEDVERSIONREQUEST']._serialized_start=1675
+  _globals['_SETDEPLOYEDVERSIONREQUEST']._serialized_end=1773
+  _globals['_SETDEPLOYEDVERSIONRESPONSE']._serialized_start=1776
+  _globals['_SETDEPLOYEDVERSIONRESPONSE']._serialized_end=1916
+  _globals['_DELETEVERSIONREQUEST']._serialized_start=1918
+  _globals['_DELETEVERSIONREQUEST']._serialized_end=1994
+  _globals['_DELETEVERSIONRESPONSE']._serialized_start=1996
+  _globals['_DELETEVERSIONRESPONSE']._serialized_end=2019
+  _globals['_DEFINITIONSSERVICE']._serialized_start=2022
+  _globals['_DEFINITIONSSERVICE']._serialized_end=2664
 # @@protoc_insertion_point(module_scope)

@@ -64,14 +64,16 @@ class CheckResponse(_message.Message):
     def __init__(self, workflow: _Optional[str] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ...) -> None: ...
 
 class DeployRequest(_message.Message):
-    __slots__ = ("namespace", "source", "dry_run")
+    __slots__ = ("namespace", "source", "dry_run", "beside")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    BESIDE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     source: str
     dry_run: bool
-    def __init__(self, namespace: _Optional[str] = ..., source: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    beside: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, namespace: _Optional[str] = ..., source: _Optional[str] = ..., dry_run: _Optional[bool] = ..., beside: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DeployResponse(_message.Message):
     __slots__ = ("workflow", "version", "changed", "warnings", "effect")

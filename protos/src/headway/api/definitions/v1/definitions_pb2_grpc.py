@@ -28,7 +28,8 @@ if _version_not_supported:
 class DefinitionsServiceStub:
     """DefinitionsService keeps versions of workflows. Deploying is idempotent by content. Refusals carry
     google.rpc.ErrorInfo with domain "headway" and a stable reason. Any call may also fail with UNAVAILABLE
-    (STORE_UNAVAILABLE: try again) and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
+    (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: try again after the delay in the google.rpc.RetryInfo)
+    and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
     """
 
     def __init__(self, channel):
@@ -72,7 +73,8 @@ class DefinitionsServiceStub:
 class DefinitionsServiceServicer:
     """DefinitionsService keeps versions of workflows. Deploying is idempotent by content. Refusals carry
     google.rpc.ErrorInfo with domain "headway" and a stable reason. Any call may also fail with UNAVAILABLE
-    (STORE_UNAVAILABLE: try again) and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
+    (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: try again after the delay in the google.rpc.RetryInfo)
+    and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
     """
 
     def Check(self, request, context):
@@ -168,7 +170,8 @@ def add_DefinitionsServiceServicer_to_server(servicer, server):
 class DefinitionsService:
     """DefinitionsService keeps versions of workflows. Deploying is idempotent by content. Refusals carry
     google.rpc.ErrorInfo with domain "headway" and a stable reason. Any call may also fail with UNAVAILABLE
-    (STORE_UNAVAILABLE: try again) and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
+    (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: try again after the delay in the google.rpc.RetryInfo)
+    and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
     """
 
     @staticmethod

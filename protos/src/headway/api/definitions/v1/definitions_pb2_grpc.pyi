@@ -29,7 +29,8 @@ GRPC_VERSION: str
 class DefinitionsServiceStub:
     """DefinitionsService keeps versions of workflows. Deploying is idempotent by content. Refusals carry
     google.rpc.ErrorInfo with domain "headway" and a stable reason. Any call may also fail with UNAVAILABLE
-    (STORE_UNAVAILABLE: try again) and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
+    (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: try again after the delay in the google.rpc.RetryInfo)
+    and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
     """
 
     @_typing.overload
@@ -64,7 +65,8 @@ class DefinitionsServiceStub:
 class DefinitionsServiceAsyncStub(DefinitionsServiceStub):
     """DefinitionsService keeps versions of workflows. Deploying is idempotent by content. Refusals carry
     google.rpc.ErrorInfo with domain "headway" and a stable reason. Any call may also fail with UNAVAILABLE
-    (STORE_UNAVAILABLE: try again) and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
+    (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: try again after the delay in the google.rpc.RetryInfo)
+    and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -95,7 +97,8 @@ class DefinitionsServiceAsyncStub(DefinitionsServiceStub):
 class DefinitionsServiceServicer(metaclass=_abc_1.ABCMeta):
     """DefinitionsService keeps versions of workflows. Deploying is idempotent by content. Refusals carry
     google.rpc.ErrorInfo with domain "headway" and a stable reason. Any call may also fail with UNAVAILABLE
-    (STORE_UNAVAILABLE: try again) and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
+    (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: try again after the delay in the google.rpc.RetryInfo)
+    and INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field).
     """
 
     @_abc_1.abstractmethod

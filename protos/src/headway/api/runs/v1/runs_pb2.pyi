@@ -82,7 +82,7 @@ REASON_KIND_ITEMS: ReasonKind
 REASON_KIND_CHILD: ReasonKind
 
 class Run(_message.Message):
-    __slots__ = ("run_id", "namespace", "workflow", "version", "state", "epoch", "cancelling", "created_at", "finished_at", "error", "output", "last_seq", "key", "input", "paused_at", "pause_reason", "clock_paused", "cancel_reason", "compensating", "labels", "parent", "concluded")
+    __slots__ = ("run_id", "namespace", "workflow", "version", "state", "epoch", "cancelling", "created_at", "finished_at", "error", "output", "last_seq", "key", "input", "paused_at", "pause_reason", "clock_paused", "cancel_reason", "compensating", "labels", "parent", "concluded", "trace_id")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -112,6 +112,7 @@ class Run(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     PARENT_FIELD_NUMBER: _ClassVar[int]
     CONCLUDED_FIELD_NUMBER: _ClassVar[int]
+    TRACE_ID_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     namespace: str
     workflow: str
@@ -134,7 +135,8 @@ class Run(_message.Message):
     labels: _containers.ScalarMap[str, str]
     parent: Parent
     concluded: RunState
-    def __init__(self, run_id: _Optional[str] = ..., namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., version: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., epoch: _Optional[int] = ..., cancelling: _Optional[bool] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., output: _Optional[bytes] = ..., last_seq: _Optional[int] = ..., key: _Optional[str] = ..., input: _Optional[bytes] = ..., paused_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[str] = ..., clock_paused: _Optional[bool] = ..., cancel_reason: _Optional[str] = ..., compensating: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., concluded: _Optional[_Union[RunState, str]] = ...) -> None: ...
+    trace_id: str
+    def __init__(self, run_id: _Optional[str] = ..., namespace: _Optional[str] = ..., workflow: _Optional[str] = ..., version: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., epoch: _Optional[int] = ..., cancelling: _Optional[bool] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., output: _Optional[bytes] = ..., last_seq: _Optional[int] = ..., key: _Optional[str] = ..., input: _Optional[bytes] = ..., paused_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[str] = ..., clock_paused: _Optional[bool] = ..., cancel_reason: _Optional[str] = ..., compensating: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., concluded: _Optional[_Union[RunState, str]] = ..., trace_id: _Optional[str] = ...) -> None: ...
 
 class RunError(_message.Message):
     __slots__ = ("failure_class", "message", "paths")
@@ -847,20 +849,78 @@ class RetryRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., from_nodes: _Optional[_Iterable[str]] = ..., dry_run: _Optional[bool] = ..., render_inputs: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class RetryResponse(_message.Message):
-    __slots__ = ("chosen", "reset", "kept", "epoch", "children", "runs_finally")
+    __slots__ = ("chosen", "reset", "kept", "epoch", "children", "runs_finally", "undone", "standing", "items", "new_children")
     CHOSEN_FIELD_NUMBER: _ClassVar[int]
     RESET_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     CHILDREN_FIELD_NUMBER: _ClassVar[int]
     RUNS_FINALLY_FIELD_NUMBER: _ClassVar[int]
+    UNDONE_FIELD_NUMBER: _ClassVar[int]
+    STANDING_FIELD_NUMBER: _ClassVar[int]
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    NEW_CHILDREN_FIELD_NUMBER: _ClassVar[int]
     chosen: _containers.RepeatedScalarFieldContainer[str]
     reset: _containers.RepeatedScalarFieldContainer[str]
     kept: _containers.RepeatedScalarFieldContainer[str]
     epoch: int
     children: _containers.RepeatedCompositeFieldContainer[ReopenedChild]
     runs_finally: bool
-    def __init__(self, chosen: _Optional[_Iterable[str]] = ..., reset: _Optional[_Iterable[str]] = ..., kept: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., children: _Optional[_Iterable[_Union[ReopenedChild, _Mapping]]] = ..., runs_finally: _Optional[bool] = ...) -> None: ...
+    undone: _containers.RepeatedCompositeFieldContainer[UndoneNode]
+    standing: _containers.RepeatedCompositeFieldContainer[StandingEffect]
+    items: _containers.RepeatedCompositeFieldContainer[RetriedItems]
+    new_children: _containers.RepeatedCompositeFieldContainer[NewChild]
+    def __init__(self, chosen: _Optional[_Iterable[str]] = ..., reset: _Optional[_Iterable[str]] = ..., kept: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., children: _Optional[_Iterable[_Union[ReopenedChild, _Mapping]]] = ..., runs_finally: _Optional[bool] = ..., undone: _Optional[_Iterable[_Union[UndoneNode, _Mapping]]] = ..., standing: _Optional[_Iterable[_Union[StandingEffect, _Mapping]]] = ..., items: _Optional[_Iterable[_Union[RetriedItems, _Mapping]]] = ..., new_children: _Optional[_Iterable[_Union[NewChild, _Mapping]]] = ...) -> None: ...
+
+class UndoneNode(_message.Message):
+    __slots__ = ("path", "by", "state")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    by: str
+    state: TaskState
+    def __init__(self, path: _Optional[str] = ..., by: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ...) -> None: ...
+
+class StandingEffect(_message.Message):
+    __slots__ = ("path", "count")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    count: int
+    def __init__(self, path: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+
+class RetriedItems(_message.Message):
+    __slots__ = ("path", "anew", "total", "failed", "stopped", "undone", "chosen", "unbegun", "kept", "paths")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    ANEW_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    STOPPED_FIELD_NUMBER: _ClassVar[int]
+    UNDONE_FIELD_NUMBER: _ClassVar[int]
+    CHOSEN_FIELD_NUMBER: _ClassVar[int]
+    UNBEGUN_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    PATHS_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    anew: bool
+    total: int
+    failed: int
+    stopped: int
+    undone: int
+    chosen: int
+    unbegun: int
+    kept: int
+    paths: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, path: _Optional[str] = ..., anew: _Optional[bool] = ..., total: _Optional[int] = ..., failed: _Optional[int] = ..., stopped: _Optional[int] = ..., undone: _Optional[int] = ..., chosen: _Optional[int] = ..., unbegun: _Optional[int] = ..., kept: _Optional[int] = ..., paths: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class NewChild(_message.Message):
+    __slots__ = ("path", "workflow")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    workflow: str
+    def __init__(self, path: _Optional[str] = ..., workflow: _Optional[str] = ...) -> None: ...
 
 class ReopenedChild(_message.Message):
     __slots__ = ("path", "run_id", "workflow", "nodes")

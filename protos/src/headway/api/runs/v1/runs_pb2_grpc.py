@@ -29,7 +29,8 @@ class RunsServiceStub:
     """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
     first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
     "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
-    (STORE_UNAVAILABLE: try again), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
+    (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after the delay in the
+    google.rpc.RetryInfo that comes with it), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
     (EVENT_UNDECIDABLE: nothing was changed; the coordinator's log says why).
     """
 
@@ -130,15 +131,15 @@ class RunsServiceServicer:
     """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
     first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
     "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
-    (STORE_UNAVAILABLE: try again), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
+    (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after the delay in the
+    google.rpc.RetryInfo that comes with it), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
     (EVENT_UNDECIDABLE: nothing was changed; the coordinator's log says why).
     """
 
     def Start(self, request, context):
         """Start starts a run of the deployed version. Safe to repeat: by `key` if given, else by request_id.
         NOT_FOUND (WORKFLOW_NOT_FOUND), INVALID_ARGUMENT (INVALID_INPUT, INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_KEY,
-        INVALID_LABEL, INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
-        the delay in the google.rpc.RetryInfo that comes with it).
+        INVALID_LABEL, INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -148,7 +149,7 @@ class RunsServiceServicer:
         """StartMany starts up to 256 runs, in far less time than as many calls of Start. Each item is judged by itself, as by
         Start: one that is refused harms no other, and its result carries the reason. Safe to repeat as a whole: each item
         has a request_id. Split the list by bytes too: a message has a limit. The call fails as a whole with
-        INVALID_ARGUMENT (BATCH_TOO_LARGE), RESOURCE_EXHAUSTED (OVERLOADED, as with Start) and UNAVAILABLE.
+        INVALID_ARGUMENT (BATCH_TOO_LARGE), RESOURCE_EXHAUSTED and UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -386,7 +387,8 @@ class RunsService:
     """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
     first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
     "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
-    (STORE_UNAVAILABLE: try again), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
+    (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after the delay in the
+    google.rpc.RetryInfo that comes with it), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
     (EVENT_UNDECIDABLE: nothing was changed; the coordinator's log says why).
     """
 

@@ -30,7 +30,8 @@ class RunsServiceStub:
     """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
     first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
     "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
-    (STORE_UNAVAILABLE: try again), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
+    (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after the delay in the
+    google.rpc.RetryInfo that comes with it), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
     (EVENT_UNDECIDABLE: nothing was changed; the coordinator's log says why).
     """
 
@@ -41,14 +42,13 @@ class RunsServiceStub:
     Start: _grpc.UnaryUnaryMultiCallable[_runs_pb2.StartRequest, _runs_pb2.StartResponse]
     """Start starts a run of the deployed version. Safe to repeat: by `key` if given, else by request_id.
     NOT_FOUND (WORKFLOW_NOT_FOUND), INVALID_ARGUMENT (INVALID_INPUT, INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_KEY,
-    INVALID_LABEL, INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
-    the delay in the google.rpc.RetryInfo that comes with it).
+    INVALID_LABEL, INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED).
     """
     StartMany: _grpc.UnaryUnaryMultiCallable[_runs_pb2.StartManyRequest, _runs_pb2.StartManyResponse]
     """StartMany starts up to 256 runs, in far less time than as many calls of Start. Each item is judged by itself, as by
     Start: one that is refused harms no other, and its result carries the reason. Safe to repeat as a whole: each item
     has a request_id. Split the list by bytes too: a message has a limit. The call fails as a whole with
-    INVALID_ARGUMENT (BATCH_TOO_LARGE), RESOURCE_EXHAUSTED (OVERLOADED, as with Start) and UNAVAILABLE.
+    INVALID_ARGUMENT (BATCH_TOO_LARGE), RESOURCE_EXHAUSTED and UNAVAILABLE.
     """
     Get: _grpc.UnaryUnaryMultiCallable[_runs_pb2.GetRequest, _runs_pb2.GetResponse]
     """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
@@ -126,7 +126,8 @@ class RunsServiceAsyncStub(RunsServiceStub):
     """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
     first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
     "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
-    (STORE_UNAVAILABLE: try again), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
+    (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after the delay in the
+    google.rpc.RetryInfo that comes with it), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
     (EVENT_UNDECIDABLE: nothing was changed; the coordinator's log says why).
     """
 
@@ -134,14 +135,13 @@ class RunsServiceAsyncStub(RunsServiceStub):
     Start: _aio.UnaryUnaryMultiCallable[_runs_pb2.StartRequest, _runs_pb2.StartResponse]  # type: ignore[assignment]
     """Start starts a run of the deployed version. Safe to repeat: by `key` if given, else by request_id.
     NOT_FOUND (WORKFLOW_NOT_FOUND), INVALID_ARGUMENT (INVALID_INPUT, INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_KEY,
-    INVALID_LABEL, INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
-    the delay in the google.rpc.RetryInfo that comes with it).
+    INVALID_LABEL, INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED).
     """
     StartMany: _aio.UnaryUnaryMultiCallable[_runs_pb2.StartManyRequest, _runs_pb2.StartManyResponse]  # type: ignore[assignment]
     """StartMany starts up to 256 runs, in far less time than as many calls of Start. Each item is judged by itself, as by
     Start: one that is refused harms no other, and its result carries the reason. Safe to repeat as a whole: each item
     has a request_id. Split the list by bytes too: a message has a limit. The call fails as a whole with
-    INVALID_ARGUMENT (BATCH_TOO_LARGE), RESOURCE_EXHAUSTED (OVERLOADED, as with Start) and UNAVAILABLE.
+    INVALID_ARGUMENT (BATCH_TOO_LARGE), RESOURCE_EXHAUSTED and UNAVAILABLE.
     """
     Get: _aio.UnaryUnaryMultiCallable[_runs_pb2.GetRequest, _runs_pb2.GetResponse]  # type: ignore[assignment]
     """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
@@ -218,7 +218,8 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
     """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
     first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
     "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
-    (STORE_UNAVAILABLE: try again), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
+    (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after the delay in the
+    google.rpc.RetryInfo that comes with it), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
     (EVENT_UNDECIDABLE: nothing was changed; the coordinator's log says why).
     """
 
@@ -230,8 +231,7 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_runs_pb2.StartResponse, _abc.Awaitable[_runs_pb2.StartResponse]]:
         """Start starts a run of the deployed version. Safe to repeat: by `key` if given, else by request_id.
         NOT_FOUND (WORKFLOW_NOT_FOUND), INVALID_ARGUMENT (INVALID_INPUT, INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_KEY,
-        INVALID_LABEL, INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after
-        the delay in the google.rpc.RetryInfo that comes with it).
+        INVALID_LABEL, INVALID_REQUEST_ID), ALREADY_EXISTS (KEY_REUSED).
         """
 
     @_abc_1.abstractmethod
@@ -243,7 +243,7 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         """StartMany starts up to 256 runs, in far less time than as many calls of Start. Each item is judged by itself, as by
         Start: one that is refused harms no other, and its result carries the reason. Safe to repeat as a whole: each item
         has a request_id. Split the list by bytes too: a message has a limit. The call fails as a whole with
-        INVALID_ARGUMENT (BATCH_TOO_LARGE), RESOURCE_EXHAUSTED (OVERLOADED, as with Start) and UNAVAILABLE.
+        INVALID_ARGUMENT (BATCH_TOO_LARGE), RESOURCE_EXHAUSTED and UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod

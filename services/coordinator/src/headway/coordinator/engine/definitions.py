@@ -58,6 +58,7 @@ class Definitions:
     def __init__(self, engine: Engine) -> None:
         """Use an engine's pool and its cache of plans, and a lane of its own for look-ups."""
         self._pool = engine.pool
+        self._reads = engine.reads
         self._plans = engine.plans
         self._seat = engine.seat()
         self._lookups: Lane[VersionKey] = Lane("look-ups", self._look_up, group=lambda key: key, stride=STRIDE)
@@ -74,6 +75,7 @@ class Definitions:
 
         Raises:
             StoreUnavailable: it names other workflows, and the database does not answer.
+            Overloaded: too many look.
         """
         result = await _compiled(source)
         if result.plan is None:
@@ -81,16 +83,19 @@ class Definitions:
         missing: tuple[Fault, ...] = ()
         if others := _others(result, beside):
             with translated():
-                async with self._pool.acquire() as connection:
+                async with self._reads.acquire() as connection:
                     missing = await _missing(connection, namespace, others)
         return result.plan.workflow, _in_order(*result.faults, *missing)
 
-    async def deploy(self, namespace: str, source: str, *, dry_run: bool = False) -> Deployed:
+    async def deploy(
+        self, namespace: str, source: str, beside: Collection[str] = (), *, dry_run: bool = False
+    ) -> Deployed:
         """Store and deploy; identical content changes nothing, and an earlier version's content deploys that version.
 
         Args:
             namespace: whose it is.
             source: YAML.
+            beside: workflows that are deployed together with it.
             dry_run: only say what it would come to.
 
         Raises:
@@ -118,7 +123,7 @@ class Definitions:
                 changed = same is None or not same["deployed"]
                 if changed and not dry_run:
                     await make_deployed(connection, namespace, workflow, version)
-                others = _others(result)
+                others = _others(result, beside)
                 missing = await _missing(connection, namespace, others) if others else ()
         effect = await before.effect(source)
         warnings = _in_order(*result.faults, *missing)
@@ -167,11 +172,11 @@ class Definitions:
                 return await self._choose(connection, key, version or 0)
 
     async def graph(self, key: VersionKey) -> Graph:
-        """The graph of the version that a run is on."""
+        """The graph of the version that a run is on. Raises Overloaded when too many look."""
         graph = self._plans.known(key)
         if graph is None:
             with translated():
-                async with self._pool.acquire() as connection:
+                async with self._reads.acquire() as connection:
                     graph = await self._plans.get(connection, key)
         return graph
 

@@ -18,6 +18,7 @@ from headway.coordinator.engine.deciding import Decisions
 from headway.coordinator.engine.lanes import CONFLICT_TRIES, Lane
 from headway.coordinator.engine.leasing import LeaseAsk, Leases, Renewals, RenewAsk
 from headway.coordinator.engine.plans import Plans
+from headway.coordinator.engine.reads import Reads
 from headway.coordinator.engine.submissions import Submission, told
 from headway.coordinator.ids import MAX_BUCKETS, bucket_of, run_id_in
 from headway.coordinator.store.errors import STORE_ERRORS, StoreConflict, translated
@@ -77,6 +78,7 @@ class Engine:
                 is being stopped.
         """
         self.pool = pool
+        self.reads = Reads(pool)
         self.presence = Presence(pool)
         self.stop_orders = StopOrders(pool, connect_listener)
         self._seats = Seats(pool)

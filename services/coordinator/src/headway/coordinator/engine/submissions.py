@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any, ClassVar, TypeAlias, TypeGuard
+from typing import Any, ClassVar, TypeAlias
 from uuid import UUID
 
 from msgspec import Struct
 
-from headway.coordinator.core.actions import Action, OpenChild, ReopenRun
 from headway.coordinator.core.admission import (
     Answer,
     child_applies,
@@ -20,6 +19,7 @@ from headway.coordinator.core.admission import (
     timer_applies,
 )
 from headway.coordinator.core.decide import Decision
+from headway.coordinator.core.decide.redone import REDONE, Before, redone
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import (
     ChildFinished,
@@ -376,16 +376,16 @@ class StopChild(Cancel, frozen=True, kw_only=True):
 
 
 class Retry(Submission, frozen=True, kw_only=True):
-    """Reopen the run. Answers {"chosen", "reset", "kept", "epoch", "children", "runs_finally"}.
+    """Reopen the run. Answers what `redone` tells, and {"epoch"}.
 
-    `gone`: children that were deleted.
+    `before`: what was looked up for the answer.
     """
 
-    answer_fields = frozenset({"chosen", "reset", "kept", "epoch", "children", "runs_finally"})
+    answer_fields = REDONE | {"epoch"}
 
     chosen: tuple[str, ...]
     render_inputs: bool
-    gone: frozenset[str] = frozenset()
+    before: Before = Before()
 
     def event(self, at: datetime, chance: float) -> RunEvent:
         """RunRetried."""
@@ -398,20 +398,8 @@ class Retry(Submission, frozen=True, kw_only=True):
         return None
 
     def answer(self, decision: Decision, state: State) -> object:
-        """What is redone: the order to reopen names it, and orders for runs that were there before."""
-        opened = next(action for action in decision.actions if isinstance(action, ReopenRun))
-        return {
-            "chosen": list(opened.chosen),
-            "reset": list(opened.reset),
-            "kept": list(opened.kept),
-            "epoch": run_after(decision).epoch,
-            "children": [
-                _taken_up(action, state)
-                for action in decision.actions
-                if _takes_up(action, state) and action.child not in self.gone
-            ],
-            "runs_finally": state.graph.has_finally,
-        }
+        """What is done again, and what is not."""
+        return {**redone(state, decision.actions, self.chosen, self.before), "epoch": run_after(decision).epoch}
 
 
 class GoOn(Submission, frozen=True, kw_only=True):
@@ -478,20 +466,6 @@ def run_after(decision: Decision) -> RunRow:
     if decision.changes.run is None:
         raise LookupError("a decision without a run")
     return decision.changes.run
-
-
-def _takes_up(action: Action, state: State) -> TypeGuard[OpenChild]:
-    """A subflow node asks for the run that it had before."""
-    before = state.children.get(action.path) if isinstance(action, OpenChild) else None
-    return before is not None and isinstance(action, OpenChild) and before.child == action.child
-
-
-def _taken_up(action: OpenChild, state: State) -> dict[str, object]:
-    """`nodes`: those that failed in it, as its parent was told; none: it was stopped."""
-    task = state.tasks.get(action.path)
-    details = None if task is None else (task.error or {}).get("details")
-    nodes = details.get("nodes") if isinstance(details, dict) else None
-    return {"path": action.path, "run_id": action.child, "workflow": action.workflow, "nodes": nodes or []}
 
 
 def told(item: Submission) -> str:

@@ -11,9 +11,10 @@ from typing import Any
 
 from headway.coordinator.core.compiler import Changes, compare
 from headway.coordinator.core.refusals import VersionDeployed, VersionNeeded, WorkflowNotFound
+from headway.coordinator.engine.engine import Engine
 from headway.coordinator.ids import run_id_text
 from headway.coordinator.store.errors import translated
-from headway.coordinator.store.pool import Connection, Pool
+from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
 
 COUNTED_OPEN = 10_000  # runs of a version, at most
@@ -84,9 +85,10 @@ async def make_deployed(connection: Connection, namespace: str, workflow: str, v
 class Versions:
     """What can be done with stored versions."""
 
-    def __init__(self, pool: Pool) -> None:
-        """Use a pool."""
-        self._pool = pool
+    def __init__(self, engine: Engine) -> None:
+        """Use an engine's connections."""
+        self._pool = engine.pool
+        self._reads = engine.reads
 
     async def set_deployed(
         self, namespace: str, workflow: str, version: int, *, dry_run: bool = False
@@ -109,13 +111,13 @@ class Versions:
     async def get(self, namespace: str, workflow: str, version: int) -> Any:
         """A version's row; 0: the deployed one. Raises WorkflowNotFound."""
         with translated():
-            async with self._pool.acquire() as connection:
+            async with self._reads.acquire() as connection:
                 return await self._stored(connection, namespace, workflow, version)
 
     async def list(self, namespace: str, workflow: str) -> tuple[Any, OpenRuns | None]:
         """Rows of all versions, and the open runs when it is one workflow's."""
         with translated():
-            async with self._pool.acquire() as connection:
+            async with self._reads.acquire() as connection:
                 records = await connection.fetch(SQL["list_definitions"], namespace, workflow)
                 return records, await count_open_runs(connection, namespace, workflow) if workflow else None
 

@@ -33,7 +33,8 @@ class DefinitionsService(definitions_pb2_grpc.DefinitionsServiceServicer):
     async def Deploy(self, request: pb.DeployRequest, context: Any) -> pb.DeployResponse:
         """Store and deploy."""
         namespace, source = namespace_of(request.namespace), _source(request.source)
-        deployed = await self._definitions.deploy(namespace, source, dry_run=request.dry_run)
+        beside = frozenset(request.beside)
+        deployed = await self._definitions.deploy(namespace, source, beside, dry_run=request.dry_run)
         return pb.DeployResponse(
             workflow=deployed.workflow,
             version=deployed.version,

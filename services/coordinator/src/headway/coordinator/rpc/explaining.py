@@ -34,7 +34,7 @@ async def explain_run(request: pb.ExplainRequest, engine: Engine) -> pb.ExplainR
     """Read a run and say why. Raises RunNotFound."""
     namespace = namespace_of(request.namespace)
     run_id = run_id_of(request.run_id, namespace)
-    scene = await read_scene(engine.pool, run_id, namespace, engine.plans.get)
+    scene = await read_scene(engine.reads, run_id, namespace, engine.plans.get)
     if scene is None:
         raise RunNotFound(run_id=request.run_id, namespace=namespace)
     return pb.ExplainResponse(

@@ -100,6 +100,17 @@ def run_of(run_id: UUID, row: RunRow) -> pb.Run:
     return run({**msgspec.structs.asdict(row), **columns})
 
 
+def retry_response(answer: Mapping[str, Any]) -> pb.RetryResponse:
+    """What a retry comes to."""
+    undone = [{**each, "state": _TASK_STATES[each["state"]]} for each in answer["undone"]]
+    return pb.RetryResponse(**{**answer, "undone": undone})
+
+
+def _trace_id(traceparent: str) -> str:
+    """Of a W3C traceparent, version-trace-span-flags; empty: none."""
+    return traceparent.split("-")[1] if traceparent else ""
+
+
 def _run_error(error: Mapping[str, Any]) -> pb.RunError:
     """A `finish` node may end a run with a message of any type and size."""
     message = error["message"]
@@ -112,6 +123,7 @@ def get_response(view: RunView, graph: Graph, room: "Room") -> pb.GetResponse:
     whole = run(view.run)
     whole.input = _if_it_fits(view.run["input"], room)
     whole.output = _if_it_fits(view.run["output"], room)
+    whole.trace_id = _trace_id(view.run["trace"])
     attempts: dict[str, list[pb.Attempt]] = {}
     for record in view.attempts:
         attempts.setdefault(record["path"], []).append(_attempt(record, room))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +25,7 @@ from headway.coordinator.core.refusals import (
 from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.deleting import Deletions
 from headway.coordinator.engine.engine import Engine
+from headway.coordinator.engine.reads import in_turn
 from headway.coordinator.engine.signalling import Keys
 from headway.coordinator.engine.starting import StartAsk, Started, Starts
 from headway.coordinator.engine.steering import Pause, Resume, Skip
@@ -93,7 +95,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         graph, version = await self._graph(run_id, namespace)
         paths = _paths_in(graph, version, request.scope) if graph.bodies or request.scope else None
         subflows = _subflows_in(graph, request.scope)
-        found = await reading.get_run(self._engine.pool, run_id, namespace, paths, subflows)
+        found = await reading.get_run(self._engine.reads, run_id, namespace, paths, subflows)
         if found is None:
             raise RunNotFound(run_id=request.run_id, namespace=namespace)
         return messages.get_response(found, graph, self._room())
@@ -114,7 +116,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         size = page_size(request.page_size, PAGE, LARGEST_PAGE)
         state = _item_state(request.state)
         first = max(request.from_index, 0)
-        items = await reading.get_items(self._engine.pool, run_id, request.path, state, first, size + 1)
+        items = await reading.get_items(self._engine.reads, run_id, request.path, state, first, size + 1)
         shown = messages.items_that_fit(items[:size], self._room())
         next_index = items[len(shown)]["index"] if len(items) > len(shown) else 0
         return pb.ListItemsResponse(items=shown, next_index=next_index)
@@ -127,7 +129,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         wanted = run_filter(request.filter, namespace)
         after = read_page_token(request.page_token, wanted)
         while True:
-            records, place = await listing.list_runs(self._engine.pool, wanted, after, size)
+            records, place = await listing.list_runs(self._engine.reads, wanted, after, size)
             runs = [messages.run(record) for record in records]
             if len(runs) <= 1 or self._room().takes(sum([run.ByteSize() for run in runs])):
                 return pb.ListResponse(runs=runs, next_page_token=page_token(place))
@@ -138,7 +140,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         """A stretch of history."""
         run_id = await self._known(request.run_id, request.namespace)
         size = page_size(request.page_size, HISTORY_PAGE, LARGEST_PAGE)
-        records = await reading.get_events(self._engine.pool, run_id, request.from_seq, size + 1)
+        records = await reading.get_events(self._engine.reads, run_id, request.from_seq, size + 1)
         events = messages.events_that_fit(records[:size], self._room())
         next_seq = records[len(events)]["seq"] if len(records) > len(events) else 0
         return pb.GetHistoryResponse(events=events, next_seq=next_seq)
@@ -288,6 +290,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         """Reopen a run."""
         namespace = namespace_of(request.namespace)
         run_id = run_id_of(request.run_id, namespace)
+        graph, _ = await self._graph(run_id, namespace)
         answer = await self._one(
             Retry(
                 run_id=run_id,
@@ -296,10 +299,10 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
                 chosen=tuple(request.from_nodes),
                 render_inputs=request.render_inputs,
                 dry_run=request.dry_run,
-                gone=await reading.find_gone_children(self._engine.pool, run_id),
+                before=await reading.look_before_retry(self._engine.reads, run_id, graph),
             )
         )
-        return pb.RetryResponse(**answer)
+        return messages.retry_response(answer)
 
     async def _one(self, item: Submission) -> Any:
         """Submit one item; its refusal is the call's."""
@@ -309,7 +312,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         return answer
 
     async def _graph(self, run_id: UUID, namespace: str) -> tuple[Graph, int]:
-        version = await reading.get_version(self._engine.pool, run_id, namespace)
+        version = await reading.get_version(self._engine.reads, run_id, namespace)
         if version is None:
             raise RunNotFound(run_id=run_id_text(run_id), namespace=namespace)
         return await self._definitions.graph((namespace, *version)), version[1]
@@ -317,21 +320,21 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
     async def _known(self, text: str, namespace: str) -> UUID:
         name = namespace_of(namespace)
         run_id = run_id_of(text, name)
-        if await reading.get_run_state(self._engine.pool, run_id, name) is None:
+        if await reading.get_run_state(self._engine.reads, run_id, name) is None:
             raise RunNotFound(run_id=text, namespace=name)
         return run_id
 
     async def _watch(self, run_id: UUID, namespace: str, from_seq: int) -> AsyncIterator[pb.WatchResponse]:
-        told = self._engine.watchers.add(run_id)
+        told, reads = self._engine.watchers.add(run_id), self._engine.reads
         try:
             while True:
                 told.clear()
-                standing = await reading.get_run_state(self._engine.pool, run_id, namespace)
+                standing = await in_turn(partial(reading.get_run_state, reads, run_id, namespace))
                 if standing is None:
                     raise RunNotFound(run_id=run_id.hex, namespace=namespace)
                 state, last_seq = standing
                 while from_seq <= last_seq:
-                    events = await reading.get_events(self._engine.pool, run_id, from_seq, HISTORY_PAGE)
+                    events = await in_turn(partial(reading.get_events, reads, run_id, from_seq, HISTORY_PAGE))
                     for record in events:
                         yield pb.WatchResponse(event=messages.event(record), state=messages.STATES[state])
                     from_seq = events[-1]["seq"] + 1

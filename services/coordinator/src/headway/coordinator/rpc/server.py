@@ -33,7 +33,7 @@ def register(server: grpc.aio.Server, engine: Engine, message_limit: int = MESSA
     """Add all services to a server whose messages have at most so many bytes."""
     reading: Any = Reading(server)
     definitions = Definitions(engine)
-    versions = Versions(engine.pool)
+    versions = Versions(engine)
     definitions_pb2_grpc.add_DefinitionsServiceServicer_to_server(DefinitionsService(definitions, versions), reading)
     runs = RunsService(engine, definitions, Deletions(engine), message_limit)
     runs_pb2_grpc.add_RunsServiceServicer_to_server(runs, reading)

@@ -13,7 +13,7 @@ from headway.coordinator.core.machines import FINAL_RUN_STATES
 from headway.coordinator.ids import bucket_of, key_bucket
 from headway.coordinator.store.errors import translated
 from headway.coordinator.store.listing import STANDINGS
-from headway.coordinator.store.pool import Connection, Pool
+from headway.coordinator.store.pool import Connection, Connections, Pool
 from headway.coordinator.store.statements import SQL
 
 Ends = Mapping[UUID, Any]
@@ -29,11 +29,11 @@ async def find_expired(pool: Pool, limit: int) -> list[UUID]:
             return [record["run_id"] for record in await connection.fetch(SQL["find_expired"], *columns, limit)]
 
 
-async def get_ends(pool: Pool, run_ids: Sequence[UUID]) -> Ends:
+async def get_ends(connections: Connections, run_ids: Sequence[UUID]) -> Ends:
     """Those of the runs that are there."""
     ends: dict[UUID, Any] = {}
     with translated():
-        async with pool.acquire() as connection:
+        async with connections.acquire() as connection:
             for bucket, part in _by_bucket(run_ids).items():
                 ends |= {record["run_id"]: record for record in await connection.fetch(SQL["get_ends"], bucket, part)}
     return ends

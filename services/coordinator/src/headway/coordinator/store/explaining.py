@@ -15,7 +15,7 @@ from headway.coordinator.core.rows import ChildRow, RunRow, TaskRow, TokenRow
 from headway.coordinator.ids import bucket_of
 from headway.coordinator.store.errors import translated
 from headway.coordinator.store.loading import find_children, read_steps, task_row, token_row
-from headway.coordinator.store.pool import Connection, Pool
+from headway.coordinator.store.pool import Connection, Connections
 from headway.coordinator.store.statements import SQL
 
 OPEN_TASKS = 200  # that are explained
@@ -24,18 +24,21 @@ GraphOf: TypeAlias = Callable[[Connection, tuple[str, str, int]], Awaitable[Grap
 """Finds the graph of a namespace's workflow's version."""
 
 
-async def read_scene(pool: Pool, run_id: UUID, namespace: str, graph_of: GraphOf) -> Scene | None:
+async def read_scene(connections: Connections, run_id: UUID, namespace: str, graph_of: GraphOf) -> Scene | None:
     """What is known of a run, or None when there is none in the namespace.
 
     Args:
-        pool: of connections.
+        connections: to read with.
         run_id: the run.
         namespace: it must be in.
         graph_of: finds the run's graph, by the connection given.
     """
     bucket = bucket_of(run_id)
     with translated():
-        async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        async with (
+            connections.acquire() as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
             found = await read_steps(connection, bucket, {run_id: ()})
             run, _ = found.runs.get(run_id, (None, ()))
             if run is None or run.namespace != namespace:

@@ -16,7 +16,7 @@ from headway.coordinator.core.machines import FINAL_RUN_STATES, RunState
 from headway.coordinator.core.plan import FailureClass
 from headway.coordinator.ids import KEY_BUCKETS, bucket_of, key_bucket, run_id_in
 from headway.coordinator.store.errors import translated
-from headway.coordinator.store.pool import Connection, Pool
+from headway.coordinator.store.pool import Connection, Connections
 from headway.coordinator.store.starting import find_keys
 from headway.coordinator.store.statements import SQL
 
@@ -126,17 +126,25 @@ class _Looked:
     is_all: bool
 
 
-async def find_runs(pool: Pool, wanted: RunFilter, after: Place | None, limit: int) -> Page:
+async def find_runs(connections: Connections, wanted: RunFilter, after: Place | None, limit: int) -> Page:
     """A page of what a filter means: at most `limit` runs behind the place where the page before ended."""
     with translated():
-        async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        async with (
+            connections.acquire() as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
             return await _find(connection, wanted, after, limit)
 
 
-async def list_runs(pool: Pool, wanted: RunFilter, after: Place | None, limit: int) -> tuple[list[Any], Place | None]:
+async def list_runs(
+    connections: Connections, wanted: RunFilter, after: Place | None, limit: int
+) -> tuple[list[Any], Place | None]:
     """The same, with the rows as lists show them."""
     with translated():
-        async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        async with (
+            connections.acquire() as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
             page = await _find(connection, wanted, after, limit)
             return await get_listed(connection, page.run_ids), page.after
 

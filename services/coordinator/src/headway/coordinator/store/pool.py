@@ -1,6 +1,7 @@
 """Connections to PostgreSQL."""
 
-from typing import TypeAlias
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, TypeAlias
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
@@ -9,6 +10,15 @@ from headway.coordinator.store.errors import translated
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+
+
+class Connections(Protocol):
+    """A pool, or whatever gives out connections of one."""
+
+    def acquire(self) -> AbstractAsyncContextManager[Connection]:
+        """A connection, for as long as the block runs."""
+        ...
+
 
 STATEMENT_TIMEOUT_SECONDS = 30.0
 CONNECT_TIMEOUT_SECONDS = 10.0

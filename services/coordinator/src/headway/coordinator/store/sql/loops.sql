@@ -126,6 +126,25 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS l;
 
+-- name: count_items
+-- How the items of some maps, or the iterations of some repeats, ended, and the first of each sort. What lies beyond
+-- `started` is left from before the map began anew.
+SELECT l.path, l.total, l.started, s.state, s.undone, s.count, s.first
+FROM unnest($3::text[]) AS x (path)
+CROSS JOIN LATERAL (
+    SELECT path, total, started
+    FROM loops
+    WHERE bucket = $1 AND run_id = $2 AND path = x.path
+    LIMIT 1
+) AS l
+LEFT JOIN LATERAL (
+    SELECT state, undone, count(*) AS count, (array_agg(index ORDER BY index))[:$4::integer] AS first
+    FROM scopes
+    WHERE bucket = $1 AND run_id = $2 AND loop = l.path AND index < l.started
+    GROUP BY state, undone
+) AS s ON true
+ORDER BY l.path;
+
 -- name: get_run_items
 -- A page of the items of a map, or iterations of a repeat, to be shown; results up to a size.
 SELECT s.path, s.index, s.state, s.attempt, s.error, s.created_at, s.finished_at, s.undone,
@@ -144,6 +163,14 @@ LEFT JOIN LATERAL (
     LIMIT 1
 ) AS o ON true
 ORDER BY s.index;
+
+-- name: count_effects
+-- How often nodes that can be undone did what stands, by the node of the workflow's own graph that it was in. What nobody
+-- knows the end of is taken up by a retry under the same idempotency key.
+SELECT split_part(path, '[', 1) AS node, count(*) AS count
+FROM effects
+WHERE bucket = $1 AND run_id = $2 AND gave <> 'unknown'
+GROUP BY 1;
 
 -- name: get_latest_effects
 -- What nodes that can be undone did last, before a place.

@@ -90,7 +90,7 @@ ON CONFLICT DO NOTHING;
 -- name: get_run
 -- One run, with its input and output, to be shown.
 SELECT r.run_id, r.namespace, r.workflow, r.version, r.state, r.epoch, r.seq, r.key, r.cancelling, r.ending, r.error,
-       r.created_at, r.finished_at, r.paused_at, r.steering, r.parent, i.data AS input, o.data AS output,
+       r.created_at, r.finished_at, r.paused_at, r.steering, r.parent, r.trace, i.data AS input, o.data AS output,
        (SELECT array_agg(ARRAY[name, value] ORDER BY name) FROM run_labels WHERE bucket = $1 AND run_id = $2) AS labels
 FROM runs AS r
 LEFT JOIN outputs AS i ON i.bucket = $1 AND i.run_id = r.run_id AND i.path = '' AND i.attempt = 0 AND i.role = 'i'

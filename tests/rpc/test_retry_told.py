@@ -1,0 +1,190 @@
+"""What the answer to a retry tells before anything is done: items, effects, children, and what stays."""
+
+from __future__ import annotations
+
+from headway.api.runs.v1 import runs_pb2
+from tests.rpc.test_compensation import TRIP, booked
+from tests.rpc.world import World
+
+ITEMS = """
+workflow: items
+nodes:
+  each:
+    type: map
+    over: "${input}"
+    max_concurrency: 4
+    body: {type: call, handler: h, input: "${item}"}
+  after: {type: map, over: [1, 2], body: {type: call, handler: h}}
+  last: {type: call, handler: h}
+edges: [[each, after, last]]
+"""
+BOOKED_ITEMS = """
+workflow: booked_items
+nodes:
+  each:
+    type: map
+    over: "${input}"
+    body:
+      nodes:
+        book: {type: call, handler: h, compensate: drop}
+        drop: {type: call, handler: h}
+        use: {type: call, handler: h}
+      edges: [[book, use]]
+"""
+
+
+async def work(world: World, run_id: str, *failing: str) -> None:
+    """Do all that is dispatched, as long as something is; tasks of these paths fail for good."""
+    while dispatches := await world.dispatches(run_id):
+        for dispatch in sorted(dispatches, key=lambda each: each.path):
+            if await world.first.lease(dispatch) != "GRANTED":
+                continue
+            is_failing = dispatch.path in failing
+            report = world.first.fail(dispatch, final=True) if is_failing else world.first.succeed(dispatch, 1)
+            assert await report == "ACCEPTED"
+
+
+async def items_run(world: World, *failing: str, count: int = 9) -> str:
+    await world.first.deploy(ITEMS)
+    run_id = await world.first.start("items", list(range(count)))
+    await work(world, run_id, *failing)
+    return run_id
+
+
+async def test_of_a_map_it_tells_how_many_items_run_again_and_which(world: World) -> None:
+    run_id = await items_run(world, "each[1].step")
+    before = await world.rows_of(run_id)
+
+    told = await world.first.retry(run_id, dry_run=True)
+
+    (each,) = told.items
+    assert (each.path, each.anew, each.total) == ("each", False, 9)
+    assert (each.failed, each.stopped, each.undone, each.chosen) == (1, 3, 0, 0)
+    assert (each.kept, each.unbegun) == (1, 4)
+    assert list(each.paths) == ["each[1]", "each[2]", "each[3]", "each[4]"]
+    assert await world.rows_of(run_id) == before
+    assert await world.first.retry(run_id) == told
+    await work(world, run_id)
+    assert await world.first.state(run_id) == "SUCCEEDED"
+
+
+async def test_of_a_chosen_node_in_an_item_it_tells_that_item_and_what_begins_anew_behind_it(world: World) -> None:
+    run_id = await items_run(world)
+
+    told = await world.first.retry(run_id, "each[7].step", dry_run=True)
+
+    each, after = told.items
+    assert (each.path, each.chosen, each.failed, each.kept, each.unbegun) == ("each", 1, 0, 8, 0)
+    assert list(each.paths) == ["each[7]"]
+    assert (after.path, after.anew, after.total) == ("after", True, 2)
+    assert (list(told.chosen), list(told.reset)) == (["each"], ["after", "last"])
+
+
+async def test_of_many_failed_items_the_first_twenty_are_named(world: World) -> None:
+    await world.first.deploy(ITEMS.replace("max_concurrency: 4", "max_concurrency: 50\n    tolerate: {count: 24}"))
+    run_id = await world.first.start("items", list(range(30)))
+    await work(world, run_id, *[f"each[{index}].step" for index in range(1, 30)])
+
+    (each,) = (await world.first.retry(run_id, dry_run=True)).items
+
+    assert (each.failed + each.stopped, each.kept, each.unbegun) == (29, 1, 0)
+    assert each.failed >= 25
+    assert list(each.paths) == [f"each[{index}]" for index in range(1, 21)]
+
+
+async def test_a_named_item_that_runs_again_anyway_is_counted_once(world: World) -> None:
+    run_id = await items_run(world, "each[1].step")
+
+    (each,) = (await world.first.retry(run_id, "each[0].step", "each[2].step", dry_run=True)).items
+
+    assert (each.chosen, each.stopped, each.failed) == (1, 3, 0)  # each[2] was stopped; each[1] stays failed
+    assert (each.kept, each.unbegun) == (1, 4)
+    assert list(each.paths) == ["each[0]", "each[2]", "each[3]", "each[4]"]
+
+
+async def test_a_run_that_was_undone_tells_what_is_done_anew_and_hides_what_undid_it(world: World) -> None:
+    run_id = await booked(world)
+    await work(world, run_id, "flight")
+    assert await world.first.state(run_id) == "FAILED"
+
+    told = await world.first.retry(run_id, dry_run=True)
+
+    assert {each.path: (each.by, each.state) for each in told.undone} == {
+        "hotel": ("no_hotel", runs_pb2.TASK_STATE_SUCCEEDED),
+        "car": ("no_car", runs_pb2.TASK_STATE_SUCCEEDED),
+    }
+    assert list(told.standing) == []
+    assert (list(told.chosen), list(told.reset), list(told.kept)) == (["hotel"], ["car", "flight"], [])
+
+
+async def test_an_undoing_that_failed_is_told_as_such(world: World) -> None:
+    run_id = await booked(world)
+    await work(world, run_id, "flight", "no_car")
+
+    told = await world.first.retry(run_id, dry_run=True)
+
+    assert {each.path: each.state for each in told.undone} == {
+        "hotel": runs_pb2.TASK_STATE_SUCCEEDED,
+        "car": runs_pb2.TASK_STATE_FAILED,
+    }
+
+
+async def test_what_is_done_again_though_its_effect_stands_is_told(world: World) -> None:
+    await world.first.deploy(TRIP)
+    run_id = await world.first.start("trip")
+    await work(world, run_id)
+
+    told = await world.first.retry(run_id, "car", dry_run=True)
+
+    assert [(each.path, each.count) for each in told.standing] == [("car", 1)]
+    assert list(told.undone) == []
+    assert list(told.kept) == ["hotel"]
+
+
+async def test_what_retries_repeated_stands_as_often_as_it_was_done(world: World) -> None:
+    await world.first.deploy(TRIP)
+    run_id = await world.first.start("trip")
+    await work(world, run_id)
+    await world.first.retry(run_id, "car")
+    await work(world, run_id)
+
+    told = await world.first.retry(run_id, "car", dry_run=True)
+
+    assert [(each.path, each.count) for each in told.standing] == [("car", 2)]
+
+
+async def test_an_item_that_is_named_as_a_whole_is_told(world: World) -> None:
+    run_id = await items_run(world)
+
+    each, _ = (await world.first.retry(run_id, "each[7]", dry_run=True)).items
+
+    assert (each.chosen, each.kept, list(each.paths)) == (1, 8, ["each[7]"])
+
+
+async def test_effects_in_items_are_counted_by_their_map(world: World) -> None:
+    await world.first.deploy(BOOKED_ITEMS)
+    run_id = await world.first.start("booked_items", [1, 2, 3])
+    await work(world, run_id)
+
+    anew = await world.first.retry(run_id, "each", dry_run=True)
+    one = await world.first.retry(run_id, "each[1].book", dry_run=True)
+    behind = await world.first.retry(run_id, "each[1].use", dry_run=True)
+
+    assert [(each.path, each.count) for each in anew.standing] == [("each", 3)]
+    assert anew.items[0].anew
+    assert [(each.path, each.count) for each in one.standing] == [("each", 1)]
+    assert list(behind.standing) == []
+
+
+async def test_items_that_were_undone_run_again_and_are_counted_so(world: World) -> None:
+    await world.first.deploy(BOOKED_ITEMS)
+    run_id = await world.first.start("booked_items", [1, 2, 3])
+    await work(world, run_id, "each[2].use")
+    assert await world.first.state(run_id) == "FAILED"
+
+    (each,) = (await world.first.retry(run_id, dry_run=True)).items
+
+    assert each.failed == 1
+    assert each.failed + each.undone + each.stopped + each.kept + each.unbegun == 3
+    assert each.undone + each.stopped == 2
+    assert list(each.paths) == ["each[0]", "each[1]", "each[2]"]
