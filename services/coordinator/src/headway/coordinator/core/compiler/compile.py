@@ -88,7 +88,7 @@ def _compile_source(text: Source, faults: Faults, zones: AbstractSet[str] | None
 
 
 def _compile(reading: Reading, tree: YamlMap) -> tuple[Plan, tuple[Named, ...]]:
-    entries = Entries(reading, tree, language.WORKFLOW, "a workflow")
+    entries = Entries(reading, tree, language.WORKFLOW, "a workflow", is_file=True)
     workflow = entries.text("workflow") or ""
     if workflow:
         check_name(reading, workflow, entries.place_of("workflow"), "a workflow")

@@ -84,7 +84,8 @@ def _read_node(reading: Reading, name: str, place: Place, tree: Yaml, depth: int
         draft = _READERS[node_type](reading, entries, bare)
     places = {key: value.place for key, value in tree.entries.items()}
     is_whole = draft.is_whole and not (ORDER - {field.name for field in fields}) & tree.entries.keys()
-    return replace(draft, places=places, sites=reading.templates.take_sites(), is_whole=is_whole)
+    sites = (*draft.sites, *reading.templates.take_sites())
+    return replace(draft, places=places, sites=sites, is_whole=is_whole)
 
 
 def _read_templates(reading: Reading, tree: YamlMap) -> tuple[Site, ...]:
@@ -218,6 +219,7 @@ def _without_silence(reading: Reading, entries: Entries, timeouts: TimeOuts) -> 
 def _read_switch(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
     found = entries.list("cases")
     cases: list[CaseDraft] = []
+    astray: list[Site] = []
     is_whole = "default" in entries
     if found is not None and not found.items:
         reading.faults.add(found.place, Code.WRONG_VALUE, "a switch has at least one case", "add {when: …, to: …}")
@@ -228,14 +230,18 @@ def _read_switch(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDr
             continue
         case = Entries(reading, item, language.CASE, "a case")
         when, to = case.condition("when"), read_target(case, "to")
+        sites = reading.templates.take_sites()
         is_whole = is_whole and to is not None
-        if to is not None:
-            cases.append(CaseDraft(when=when or Expression(source="false", reads=(), place=item.place), to=to))
+        if to is None:
+            astray += sites
+        else:
+            never = Expression(source="false", reads=(), place=item.place)
+            cases.append(CaseDraft(when=when or never, to=to, sites=sites))
     default = read_target(entries, "default") if "default" in entries else None
     is_whole = is_whole and found is not None and default is not None
     if default is not None and default.node == _NONE:
         default = None
-    return replace(draft, cases=tuple(cases), default=default, is_whole=is_whole)
+    return replace(draft, cases=tuple(cases), default=default, is_whole=is_whole, sites=tuple(astray))
 
 
 def _read_join(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:

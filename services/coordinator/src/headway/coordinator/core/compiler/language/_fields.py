@@ -25,6 +25,7 @@ RUN_FIELDS = ("id", "workflow", "namespace", "version", "epoch")
 NODE_FIELDS_IN_EXPRESSIONS = ("output", "state")
 LOOP_FIELDS_IN_EXPRESSIONS = ("output", "state", "counts")
 OWN_HANDLERS = "headway."
+OWN_KEYS = "x-"  # what keys begin with that a file may have besides, and that say nothing
 
 
 class Kind(StrEnum):

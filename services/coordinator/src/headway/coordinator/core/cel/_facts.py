@@ -1,0 +1,77 @@
+"""What is sure of a run where a condition came out as true, or as false: which values were there."""
+
+from collections.abc import Callable, Iterable
+from functools import reduce
+from typing import TypeAlias
+
+from headway.coordinator.core.cel._syntax import Call, Constant, Field, Tree, path_of
+from headway.coordinator.core.plan import VariablePath
+
+Told: TypeAlias = frozenset[VariablePath] | None
+"""Paths of which there surely was something; None: it cannot have come out like this."""
+
+_SUCCEEDED = "succeeded"
+_NOTHING: Told = frozenset()
+_EQUALITY = frozenset({"_==_", "_!=_"})
+_COMPARISONS = _EQUALITY | {"_<_", "_<=_", "_>_", "_>=_"}
+
+
+def told_by(tree: Tree, *, holds: bool) -> Told:
+    """Returns what a condition tells by coming out as true, or as false.
+
+    `has(x)` tells of x. Both sides of `&&` tell, when it holds; of `||` and of a choice only what each way tells. What
+    is compared was there, or the condition would have failed.
+    """
+    match tree:
+        case Field(tested=True):
+            found = path_of(tree, frozenset())
+            return frozenset({found[0]}) if holds and found is not None else _NOTHING
+        case Constant(truth=bool() as truth):
+            return _NOTHING if truth is holds else None
+        case Call(function="!_", operands=(operand,)):
+            return told_by(operand, holds=not holds)
+        case Call(function="_&&_" | "_||_" as function, operands=operands):
+            told = [told_by(operand, holds=holds) for operand in operands]
+            return _all_of(told) if holds is (function == "_&&_") else _any_of(told)
+        case Call(function="_?_:_", operands=(condition, one, other)):
+            ways = ((condition, True, one), (condition, False, other))
+            return _any_of(
+                _all_of((told_by(asked, holds=so), told_by(value, holds=holds))) for asked, so, value in ways
+            )
+        case Call(function=function, operands=(left, right)) if function in _COMPARISONS:
+            return _compared(function, left, right, holds=holds)
+        case _:
+            return _NOTHING
+
+
+def _compared(function: str, left: Tree, right: Tree, *, holds: bool) -> Told:
+    told: set[VariablePath] = set()
+    for side, other in ((left, right), (right, left)):
+        found = path_of(side, frozenset())
+        if found is None or (isinstance(side, Field) and side.tested):
+            continue
+        path = found[0]
+        if path[0] != "nodes" or path[2:] != ("state",):  # there is always a state
+            told.add(path)
+        elif function in _EQUALITY and isinstance(other, Constant) and other.text == _SUCCEEDED:
+            told |= {(*path[:2], "output")} if holds is (function == "_==_") else set()
+    return frozenset(told)
+
+
+def _all_of(each: Iterable[Told]) -> Told:
+    return _combined(each, frozenset.union, is_impossible=any)
+
+
+def _any_of(each: Iterable[Told]) -> Told:
+    return _combined(each, frozenset.intersection, is_impossible=all)
+
+
+def _combined(
+    each: Iterable[Told],
+    combine: Callable[[frozenset[VariablePath], frozenset[VariablePath]], frozenset[VariablePath]],
+    *,
+    is_impossible: Callable[[Iterable[bool]], bool],
+) -> Told:
+    told = list(each)
+    possible = [one for one in told if one is not None]
+    return None if is_impossible(one is None for one in told) else reduce(combine, possible)
