@@ -111,9 +111,10 @@ def _compile(reading: Reading, tree: YamlMap) -> tuple[Plan, tuple[Named, ...]]:
         labels=labels,
         retention_ms=retention,
     )
-    if not reading.faults.fatal():
-        _check_run_output(reading, entries, drafts, plan)
-    if _check_plan(reading, tree, drafts, plan) or checks_wait:
+    _check_run_output(reading, entries, drafts, plan)
+    check_durations(reading.faults, plan, tree)
+    check_types(reading.faults, reading.source, plan)
+    if checks_wait:
         reading.faults.say_that_checks_wait()
     named = (
         Named(workflow=name, version=draft.node.child_version, place=draft.places.get("workflow", draft.place))
@@ -157,7 +158,10 @@ def _compile_graph(
     is_whole = is_whole and all(draft.is_whole for draft in drafts.values())
     shape = Shape(tuple(nodes), tuple(draft.edge for draft in edge_drafts))
     undone_by = check_compensation(reading, drafts, edge_drafts)
-    _check_graph(reading, drafts, nodes, edge_drafts, shape, frozenset({FINALLY, *undone_by.values()}))
+    _check_joins(reading, drafts, nodes, shape)
+    _name_cycles(reading, edge_drafts, shape)
+    if is_whole:  # edges that were refused would be missed here
+        _warn_of_isolated(reading, drafts, shape, frozenset({FINALLY, *undone_by.values()}))
     is_whole = is_whole and not shape.back_edges
     if around is not None:
         if around.is_in_finally:
@@ -181,6 +185,10 @@ def _compile_graph(
             nodes[name] = replace(nodes[name], body=body)
             checks_wait = checks_wait or waits
     scope.check_order_of_sets(drafts)
+    if is_whole:
+        check_reachability(reading.faults, nodes, shape, drafts)
+    elif any((node.need or 1) > 1 for node in nodes.values()):
+        checks_wait = True
     if around is not None and around.loop.body is not None:
         scope.check_ends(around.loop.body)
     plan = Plan(
@@ -237,14 +245,13 @@ def _read_variables(reading: Reading, entries: Entries, drafts: dict[str, NodeDr
     for name, schema in tree.entries.items():
         check_name(reading, name, tree.keys[name], "a variable")
         schemas[name] = check_schema(reading, schema, f"the schema of {name}")
-    sound = not reading.faults.fatal()
     for draft in with_bodies(drafts):
         for name, value in draft.node.values.items():
             place = draft.places["values"]
             if name not in schemas:
                 message = f"{draft.node.id} sets {name}, which vars does not name"
                 reading.faults.add(place, Code.UNKNOWN_VARIABLE, message, nearest(name, schemas))
-            elif isinstance(value, Literal) and sound:
+            elif isinstance(value, Literal):
                 problem = misfit_of(reading, schemas[name], value.value, place)
                 if problem:
                     message = f"{name} breaks its schema in vars: {problem}"
@@ -252,43 +259,17 @@ def _read_variables(reading: Reading, entries: Entries, drafts: dict[str, NodeDr
     return schemas
 
 
-def _check_plan(reading: Reading, tree: YamlMap, drafts: dict[str, NodeDraft], plan: Plan) -> bool:
-    """Checks what is seen best when all is compiled.
-
-    Returns:
-        Whether something was left unchecked.
-    """
-    check_durations(reading.faults, plan, tree)
-    check_types(reading.faults, reading.source, plan)
-    if reading.faults.count((*_OF_THE_GRAPH, Code.CYCLE, Code.JOIN_OUT_OF_REACH)):
-        return any((node.need or 1) > 1 for node in plan.nodes.values())
-    check_reachability(reading.faults, plan, lambda node, key: drafts[node].places.get(key, drafts[node].place))
-    return False
-
-
 def _read_all_nodes(reading: Reading, entries: Entries) -> dict[str, NodeDraft]:
     tree = entries.map("nodes")
     return read_nodes(reading, tree) if tree is not None else {}
 
 
-def _check_graph(
-    reading: Reading,
-    drafts: dict[str, NodeDraft],
-    nodes: dict[str, Node],
-    edge_drafts: list[EdgeDraft],
-    shape: Shape,
-    undoing: frozenset[str],
-) -> None:
-    _check_joins(reading, drafts, nodes, shape)
-    _warn_of_isolated(reading, drafts, shape, undoing)
-    if shape.back_edges:
-        _name_cycles(reading, edge_drafts, shape)
-
-
 def _check_run_output(reading: Reading, entries: Entries, drafts: dict[str, NodeDraft], plan: Plan) -> None:
     """Meets outputs that are known before any run and break the run's contract."""
     ends = [draft for draft in with_bodies(drafts) if draft.node.type is NodeType.FINISH]
-    known = [] if ends else [(entries.place_of("output_schema"), "a run without a finish node", Literal(value=None))]
+    known: list[tuple[Place, str, Literal]] = []
+    if drafts and not ends and all(draft.is_whole for draft in with_bodies(drafts)):  # what is not may be meant for one
+        known.append((entries.place_of("output_schema"), "a run without a finish node", Literal(value=None)))
     for draft in ends:
         node = draft.node
         given = node.output or Literal(value=None)
@@ -331,9 +312,7 @@ def _check_joins(reading: Reading, drafts: dict[str, NodeDraft], nodes: dict[str
 
 
 def _warn_of_isolated(reading: Reading, drafts: dict[str, NodeDraft], shape: Shape, undoing: frozenset[str]) -> None:
-    if reading.faults.fatal() or not shape.edges:  # edges that were refused would be missed here
-        return
-    for name, draft in drafts.items():
+    for name, draft in drafts.items() if shape.edges else ():
         if not shape.incoming[name] and not shape.outgoing[name] and name not in undoing:
             message = f"no edge leads to {name} or away from it: it runs at the start, by itself"
             reading.faults.add(

@@ -100,9 +100,14 @@ class Enough(Exception):
 
 
 class Faults:
-    """Collects faults, so that one look shows them all."""
+    """Collects faults, so that one look shows them all.
+
+    Attributes:
+        errors: how often something was called an error, what was known already and what is not shown included.
+    """
 
     def __init__(self) -> None:
+        self.errors = 0
         self._found: dict[Fault, None] = {}
         self._closed: set[Place] = set()
 
@@ -119,6 +124,7 @@ class Faults:
         Raises:
             Enough: there are more than are shown.
         """
+        self.errors += not warning
         if place in self._closed:
             return
         found = Fault(
@@ -138,6 +144,15 @@ class Faults:
     def close(self, place: Place) -> None:
         """Lets nothing more be said of a place: what stands there could not be read, and all else follows from that."""
         self._closed.add(place)
+
+    def is_closed(self, place: Place) -> bool:
+        """Returns whether what stands there could not be read."""
+        return place in self._closed
+
+    def has_error_within(self, place: Place, length: int) -> bool:
+        """Returns whether something is wrong in so many characters of a line."""
+        columns = range(place.column, place.column + length)
+        return any(not fault.warning and fault.line == place.line and fault.column in columns for fault in self._found)
 
     def say_that_checks_wait(self) -> None:
         """Notes, behind all the others, that there may be more, which only shows when these are mended."""

@@ -279,9 +279,9 @@ def _read_set(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft
 
 
 def _read_finish(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
-    outcome = entries.word("outcome") or "succeeded"
+    outcome = (entries.word("outcome") or "") if "outcome" in entries else "succeeded"  # empty: not known
     message = entries.template("message")
-    if message is not None and outcome != "failed":
+    if message is not None and outcome == "succeeded":
         remedy = "add outcome: failed, or move it to output"
         reading.faults.add(entries.place_of("message"), Code.CONTRADICTION, "message goes with outcome: failed", remedy)
     node = replace(draft.node, outcome=outcome, output=entries.template("output"), message=message)
