@@ -301,7 +301,7 @@ CANNOT_BE: list[tuple[str, str]] = [
     ("{type: set, values: {w: '${input.l}'}}", "w breaks its schema in vars: $ must be text, this is a list"),
     ("{type: finish, output: '${input.n}'}", "the output of a breaks output_schema: $ must be a map, this is a number"),
     ("{type: finish, output: {k: '${input.t}'}}", "the output of a breaks output_schema: $.k must be a number, this is text"),
-    ("{type: finish, output: {j: '${input.n}'}}", "the output of a breaks output_schema: $ has no k, which must be there"),
+    ("{type: finish, output: {j: '${input.n}'}}", "the output of a breaks output_schema: $.k is required"),
     ("{type: finish, output: {k: 1, j: '${input.n}'}}", "the output of a breaks output_schema: $.j may not be there"),
     ("{type: finish, output: '${nodes.before.output}'}", "the output of a breaks output_schema: $.n may not be there"),
     (IN_REPEAT % ("index", "1"), "a condition must be true or false, this is a number"),

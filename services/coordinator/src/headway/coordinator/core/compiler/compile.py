@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.bookkeeping import read_labels, read_retention
+from headway.coordinator.core.compiler.children import Named
 from headway.coordinator.core.compiler.compensation import check_compensation, edges_for_checking
 from headway.coordinator.core.compiler.drafts import BodyDraft, NodeDraft, with_bodies
 from headway.coordinator.core.compiler.durations import check_durations
@@ -33,15 +34,6 @@ _OF_THE_GRAPH = (
     Code.WRONG_TYPE,
     Code.WRONG_VALUE,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """A workflow that a subflow node names, and where. `version` 0: the deployed one."""
-
-    workflow: str
-    version: int
-    place: Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +109,13 @@ def _compile(reading: Reading, tree: YamlMap) -> tuple[Plan, tuple[Named, ...]]:
     if checks_wait:
         reading.faults.say_that_checks_wait()
     named = (
-        Named(workflow=name, version=draft.node.child_version, place=draft.places.get("workflow", draft.place))
+        Named(
+            workflow=name,
+            version=draft.node.child_version,
+            place=draft.places.get("workflow", draft.place),
+            input=draft.node.input,
+            input_place=draft.places.get("input", draft.place),
+        )
         for draft in with_bodies(drafts)
         if (name := draft.node.child_workflow)
     )

@@ -159,7 +159,7 @@ def _misfit_of_way(way: Fitting | Spelt | Made | Listed, wanted: Form, path: str
         return ""
     for name in _required(wanted):
         if _member(way, name).is_excluded:
-            return f"{path} has no {name}, which must be there"
+            return f"{path}.{name} is required"
     for name in _surely_in(way):
         place = f"{path}.{name}"
         room = member(wanted, name)

@@ -218,7 +218,7 @@ class _Check:
             what = f"the output of {node.id} breaks output_schema"
             self._hold_against(what, node.output, self.root.plan.output_schema)
         if node.input is not None and (child := self._child_of(node)) is not None:
-            what = f"the input of {node.id} breaks input_schema of {node.child_workflow}"
+            what = f"the input breaks input_schema of {node.child_workflow}"
             self._hold_against(what, node.input, child[0])
 
     def _hold_against(self, what: str, template: Template, schema: Json) -> None:
