@@ -279,7 +279,7 @@ SURE = [
         "behind the default, when a case asks whether it is missing",
         {
             "a": WORKER,
-            "s": "{type: switch, cases: [{when: '!has(nodes.a.output)', to: n}, {when: nodes.a.output.y, to: b}], "
+            "s": "{type: switch, cases: [{when: '!has(nodes.a.output)', to: n}, {when: nodes.a.output.y == 1, to: b}], "
             "default: c}",
             "n": WORKER,
             "b": reads("nodes.a.output"),
@@ -292,6 +292,11 @@ SURE = [
         "behind its state",
         {"a": WORKER, "j": WORKER, "b": reads("nodes.a.output")},
         "[{from: a, on: always, to: j}, {from: j, to: b, when: nodes.a.state == 'succeeded'}]",
+    ),
+    (
+        "behind what is not null",
+        {"a": WORKER, "j": WORKER, "b": reads("nodes.a.output")},
+        "[{from: a, on: always, to: j}, {from: j, to: b, when: 'has(nodes.a.output) ? nodes.a.output != null : false'}]",
     ),
     (
         "behind a choice of which one way cannot hold",

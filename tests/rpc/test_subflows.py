@@ -690,6 +690,21 @@ edges: [[one, two, three, use]]
     ]
 
 
+async def test_it_is_warned_of_children_whatever_else_is_wrong(world: World) -> None:
+    source = PARENT.replace("h.after,", "h.after, colour: red,").replace("n: ", "m: ")
+
+    async def said() -> list[tuple[str, bool]]:
+        checked = await world.first.definitions.Check(definitions_pb2.CheckRequest(source=source))
+        assert checked.workflow == ""
+        return [(each.code, each.warning) for each in checked.faults]
+
+    before = await said()
+    await world.first.deploy(LEAF)
+
+    assert before == [("not_deployed", True), ("unknown_key", False)]
+    assert await said() == [("type_mismatch", True), ("unknown_key", False)]
+
+
 async def test_while_there_is_no_room_for_starts_ends_and_stops_are_still_told(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

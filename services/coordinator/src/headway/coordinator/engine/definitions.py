@@ -14,7 +14,7 @@ import orjson
 
 from headway.coordinator.core.compiler import Code, CompileResult, Fault, compile_workflow
 from headway.coordinator.core.compiler.children import Named, check_children
-from headway.coordinator.core.compiler.faults import Enough, Faults
+from headway.coordinator.core.compiler.faults import Enough, Faults, in_order
 from headway.coordinator.core.compiler.types import Child
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan_codec import encode_plan
@@ -81,14 +81,12 @@ class Definitions:
             StoreUnavailable: it names other workflows, and the database does not answer.
         """
         result = await _compiled(source)
-        if result.plan is None:
-            return "", result.faults
         found = _Children()
         if others := _others(result, beside):
             with translated():
                 async with self._pool.acquire() as connection:
                     found = await self._find_children(connection, namespace, others)
-        return result.plan.workflow, await _with_children(source, result, found)
+        return result.plan.workflow if result.plan is not None else "", await _with_children(source, result, found)
 
     async def deploy(self, namespace: str, source: str, *, dry_run: bool = False) -> Deployed:
         """Store and deploy; identical content changes nothing, and an earlier version's content deploys that version.
@@ -257,17 +255,17 @@ class _Children:
 
 def _others(result: CompileResult, beside: Collection[str] = ()) -> list[Named]:
     """What its subflow nodes name and what may not be there; a version of what comes `beside` may not be, either."""
-    own = "" if result.plan is None else result.plan.workflow
+    own = "" if result.draft is None else result.draft.workflow
     return [each for each in result.named if each.workflow != own and (each.version or each.workflow not in beside)]
 
 
 async def _with_children(source: str, result: CompileResult, found: "_Children") -> tuple[Fault, ...]:
     """All that is said of a workflow: also of those that its subflow nodes name."""
-    told = list(result.faults)
-    if result.plan is not None and found.schemas:
-        check = partial(check_children, source, result.plan, result.faults, found.named, found.schemas)
-        told += await _off_the_loop(check)
-    return tuple(sorted((*told, *found.faults()), key=lambda fault: (fault.line, fault.column)))
+    told: tuple[Fault, ...] = ()
+    if result.draft is not None and found.schemas:
+        check = partial(check_children, source, result.draft, result.faults, found.named, found.schemas)
+        told = await _off_the_loop(check)
+    return in_order((*result.faults, *told, *found.faults()))
 
 
 async def _compiled(source: str) -> CompileResult:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import TypeAlias
 
+from headway.coordinator.core.cel._kinds import NULL
 from headway.coordinator.core.cel._syntax import Call, Constant, Field, Tree, path_of
 from headway.coordinator.core.plan import VariablePath
 
@@ -12,15 +13,13 @@ Told: TypeAlias = frozenset[VariablePath] | None
 
 _SUCCEEDED = "succeeded"
 _NOTHING: Told = frozenset()
-_EQUALITY = frozenset({"_==_", "_!=_"})
-_COMPARISONS = _EQUALITY | {"_<_", "_<=_", "_>_", "_>=_"}
 
 
 def told_by(tree: Tree, *, holds: bool) -> Told:
     """Returns what a condition tells by coming out as true, or as false.
 
-    `has(x)` tells of x. Both sides of `&&` tell, when it holds; of `||` and of a choice only what each way tells. What
-    is compared was there, or the condition would have failed.
+    `has(x)` tells of x, and so does `x != null`. Both sides of `&&` tell, when it holds; of `||` and of a choice only
+    what each way tells.
     """
     match tree:
         case Field(tested=True):
@@ -38,24 +37,25 @@ def told_by(tree: Tree, *, holds: bool) -> Told:
             return _any_of(
                 _all_of((told_by(asked, holds=so), told_by(value, holds=holds))) for asked, so, value in ways
             )
-        case Call(function=function, operands=(left, right)) if function in _COMPARISONS:
+        case Call(function="_==_" | "_!=_" as function, operands=(left, right)):
             return _compared(function, left, right, holds=holds)
         case _:
             return _NOTHING
 
 
 def _compared(function: str, left: Tree, right: Tree, *, holds: bool) -> Told:
-    told: set[VariablePath] = set()
+    """What is no null was there; and what has the state `succeeded` has an output."""
+    is_equal = holds is (function == "_==_")
     for side, other in ((left, right), (right, left)):
         found = path_of(side, frozenset())
-        if found is None or (isinstance(side, Field) and side.tested):
+        if found is None or not isinstance(other, Constant) or (isinstance(side, Field) and side.tested):
             continue
         path = found[0]
-        if path[0] != "nodes" or path[2:] != ("state",):  # there is always a state
-            told.add(path)
-        elif function in _EQUALITY and isinstance(other, Constant) and other.text == _SUCCEEDED:
-            told |= {(*path[:2], "output")} if holds is (function == "_==_") else set()
-    return frozenset(told)
+        if path[0] == "nodes" and path[2:] == ("state",):
+            return frozenset({(*path[:2], "output")}) if is_equal and other.text == _SUCCEEDED else _NOTHING
+        if other.kind == NULL and not is_equal:
+            return frozenset({path})
+    return _NOTHING
 
 
 def _all_of(each: Iterable[Told]) -> Told:

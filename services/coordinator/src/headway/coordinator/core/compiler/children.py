@@ -1,6 +1,6 @@
 """Holds a workflow against those that its subflow nodes run: what these are is known where they are stored."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -32,7 +32,7 @@ class Named:
 def check_children(
     source: str,
     plan: Plan,
-    said: Collection[Fault],
+    said: Sequence[Fault],
     named: Collection[Named],
     children: Mapping[tuple[str, int], Child],
 ) -> tuple[Fault, ...]:
@@ -42,12 +42,12 @@ def check_children(
 
     Args:
         source: the workflow's text.
-        plan: what it compiled to.
+        plan: what it compiled to, as far as it did.
         said: what was said of it alone.
         named: the workflows that it runs.
         children: what is known of them, by name and version.
     """
-    faults = Faults()
+    faults = Faults(said)
     with suppress(Enough):
         check_types(faults, Source(source), plan, children)
         for each in named:

@@ -42,12 +42,14 @@ class CompileResult:
 
     Attributes:
         plan: None when there is a fault that is no warning.
+        draft: the plan as far as it could be compiled, whatever is wrong; None: there is nothing of it.
         faults: all that is wrong, warnings included, in the order of the source.
         named: the workflows that it runs inside; whether there are such is not known here.
     """
 
     plan: Plan | None
     faults: tuple[Fault, ...]
+    draft: Plan | None = None
     named: tuple[Named, ...] = ()
 
 
@@ -76,7 +78,8 @@ def _compile_source(text: Source, faults: Faults, zones: AbstractSet[str] | None
         faults.say_that_checks_wait()
         return CompileResult(plan=None, faults=faults.ordered())
     plan, named = _compile(reading, tree)
-    return CompileResult(plan=None if faults.fatal() else plan, faults=faults.ordered(), named=named)
+    sound = None if faults.fatal() else plan
+    return CompileResult(plan=sound, faults=faults.ordered(), draft=plan, named=named)
 
 
 def _compile(reading: Reading, tree: YamlMap) -> tuple[Plan, tuple[Named, ...]]:

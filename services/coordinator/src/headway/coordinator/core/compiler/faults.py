@@ -1,6 +1,6 @@
 """What is wrong with a workflow's source: where, what, and what to do about it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from heapq import nsmallest
@@ -106,9 +106,10 @@ class Faults:
         errors: how often something was called an error, what was known already and what is not shown included.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, found: Iterable[Fault] = ()) -> None:
+        """Go on from what was found before."""
         self.errors = 0
-        self._found: dict[Fault, None] = {}
+        self._found: dict[Fault, None] = dict.fromkeys(found)
         self._closed: set[Place] = set()
 
     def add(self, place: Place, code: Code, message: str, remedy: Remedy, *, warning: bool = False) -> None:
@@ -171,7 +172,12 @@ class Faults:
 
     def ordered(self) -> tuple[Fault, ...]:
         """Returns them in the order of the source."""
-        return tuple(sorted(self._found, key=lambda fault: (fault.line, fault.column)))
+        return in_order(self._found)
+
+
+def in_order(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    """Returns faults in the order of the source; last, that there may be more."""
+    return tuple(sorted(faults, key=lambda fault: (fault.code is Code.CHECKS_WAIT, fault.line, fault.column)))
 
 
 def nearest(word: str, known: Collection[str]) -> Callable[[], str]:
