@@ -6,11 +6,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from textwrap import dedent
+from typing import cast
 
 import pytest
 
 from headway.coordinator.core.cel import ExpressionError, ExpressionInvalid, compile_expression
 from headway.coordinator.core.compiler import Fault, compile_workflow
+from headway.coordinator.core.compiler.language import COUNTS_IN_EXPRESSIONS
+from headway.coordinator.core.decide._scope import counts_of
+from headway.coordinator.core.rows import LoopRow
 
 SCHEMA = """
 workflow: w
@@ -365,6 +369,20 @@ def test_what_cannot_be_is_met_in_every_key(node: str, message: str) -> None:
 @pytest.mark.parametrize("node", MAY_BE)
 def test_what_may_be_is_left_alone_in_every_key(node: str) -> None:
     assert [str(fault) for fault in compile_workflow(KNOWN.replace("@", node)).faults] == []
+
+
+def test_expressions_of_labels_are_checked_like_others() -> None:
+    source = KNOWN.replace("workflow: w\n", "workflow: w\nlabels: {a: '${input.o.zz}', b: '${input.n + input.t}'}\n")
+
+    (one, other) = compile_workflow(source.replace("@", CALL % "1")).faults
+    assert (one.line, one.message) == (2, "the input has no o.zz")
+    assert (other.line, other.message) == (2, "+ is used on a number and text")
+
+
+def test_what_is_counted_is_what_a_map_tells() -> None:
+    loop = LoopRow(path="m", attempt=1, total=0)
+
+    assert tuple(cast("dict[str, int]", counts_of(loop))) == COUNTS_IN_EXPRESSIONS
 
 
 def test_labels_are_no_lists() -> None:

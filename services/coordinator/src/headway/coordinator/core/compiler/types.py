@@ -72,7 +72,7 @@ _HTTP: Json = {
 }
 _COUNTS: Json = {
     "type": "object",
-    "properties": {name: {"type": "integer"} for name in ("total", "succeeded", "failed", "cancelled")},
+    "properties": {name: {"type": "integer"} for name in language.COUNTS_IN_EXPRESSIONS},
     "additionalProperties": False,
 }
 _NULL = shapes.of_schema({"type": "null"})
@@ -105,7 +105,6 @@ _YIELDS: Mapping[NodeType, Mapping[str, tuple[str, Kinds, str]]] = {
     NodeType.MAP: {"over": ("over", frozenset({LIST, MAP}), "give the list, or a map")},
     NodeType.SUBFLOW: {"key": ("key", frozenset({TEXT, NUMBER, NULL}), _AS_TEXT)},
 }
-_FROM_WITHIN = frozenset({"output", "ends_when", "again_while"})  # of a map or repeat: seen from the end of its body
 _GIVEN_BY: Mapping[str, frozenset[NodeType]] = {
     "item": frozenset({NodeType.MAP}), "index": LOOP_NODES, "last": frozenset({NodeType.REPEAT}),
 }  # fmt: skip
@@ -189,6 +188,8 @@ class _Check:
             if edge.when is not None:
                 self.check(edge.when, None)
         for name, template in self.plan.labels.items():
+            for used in _used_in(template):
+                self.check(used, None)
             self._expect(f"the label {name}", template, *_LABEL)
         for body in self._bodies.values():
             body.run()
@@ -199,7 +200,7 @@ class _Check:
             value: object = getattr(node, each.name)
             if value is None or isinstance(value, str | int | Plan):
                 continue
-            where = self._bodies.get(node.id, self) if each.name in _FROM_WITHIN else self
+            where = self if each.name == "over" else self._bodies.get(node.id, self)
             for used in _used_in(value):
                 where.check(used, payload if each.name == "filter" else None)
         for field, (key, kinds, remedy) in _YIELDS.get(node.type, {}).items():

@@ -6,6 +6,7 @@ field in the plan.
 """
 
 from headway.coordinator.core.compiler.language._fields import (
+    COUNTS_IN_EXPRESSIONS,
     DURATION_PATTERN,
     EVENT_PATTERN,
     HANDLER_PATTERN,
@@ -55,6 +56,7 @@ __all__ = [
     "BODY",
     "CAN_FAIL_LATE",
     "CASE",
+    "COUNTS_IN_EXPRESSIONS",
     "DEFAULTS",
     "EDGE",
     "Field",
