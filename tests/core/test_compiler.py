@@ -206,6 +206,8 @@ def test_keys_of_ones_own_stand_at_the_top_and_say_nothing() -> None:
 
 # Which references need a guard
 
+NOT_NULL = "has(nodes.a.output) == true && nodes.a.output != null"
+
 SURE = [
     ("a chain", {"a": WORKER, "b": WORKER, "c": reads("nodes.a.output")}, "[[a, b, c]]"),
     (
@@ -296,7 +298,7 @@ SURE = [
     (
         "behind what is not null",
         {"a": WORKER, "j": WORKER, "b": reads("nodes.a.output")},
-        "[{from: a, on: always, to: j}, {from: j, to: b, when: 'has(nodes.a.output) ? nodes.a.output != null : false'}]",
+        f"[{{from: a, on: always, to: j}}, {{from: j, to: b, when: '{NOT_NULL}'}}]",
     ),
     (
         "behind a choice of which one way cannot hold",

@@ -8,7 +8,7 @@ only room that knows YAML. It does no I/O: the text is given.
 """
 
 from headway.coordinator.core.compiler.changes import Changes, compare
-from headway.coordinator.core.compiler.compile import CompileResult, compile_workflow
+from headway.coordinator.core.compiler.compile import CompileResult, compile_workflow, hold_together
 from headway.coordinator.core.compiler.faults import Code, Fault
 
-__all__ = ["Changes", "Code", "CompileResult", "Fault", "compare", "compile_workflow"]
+__all__ = ["Changes", "Code", "CompileResult", "Fault", "compare", "compile_workflow", "hold_together"]

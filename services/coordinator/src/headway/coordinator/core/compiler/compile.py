@@ -1,16 +1,17 @@
 """From source to plan: the compiler's one entry, and the order of its steps."""
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.bookkeeping import read_labels, read_retention
-from headway.coordinator.core.compiler.children import Named
+from headway.coordinator.core.compiler.children import Named, check_children
 from headway.coordinator.core.compiler.compensation import check_compensation, edges_for_checking
 from headway.coordinator.core.compiler.drafts import BodyDraft, NodeDraft, with_bodies
 from headway.coordinator.core.compiler.durations import check_durations
 from headway.coordinator.core.compiler.edges import EdgeDraft, add_case_edges, read_edges
-from headway.coordinator.core.compiler.faults import Code, Enough, Fault, Faults, nearest
+from headway.coordinator.core.compiler.faults import Code, Enough, Fault, Faults, in_order, nearest
 from headway.coordinator.core.compiler.fields import Defaults, Entries, Reading, check_name
 from headway.coordinator.core.compiler.graph import Shape
 from headway.coordinator.core.compiler.nodes import read_finally, read_nodes, read_queue, read_schema
@@ -65,6 +66,24 @@ def compile_workflow(source: str, zones: AbstractSet[str] | None = None) -> Comp
         return _compile_source(Source(source), faults, zones)
     except Enough:
         return CompileResult(plan=None, faults=faults.ordered())
+
+
+def hold_together(sources: Sequence[str], compiled: Sequence[CompileResult]) -> list[CompileResult]:
+    """Returns what workflows compile to that belong together: their subflow nodes are held against the others.
+
+    Args:
+        sources: the YAML of each.
+        compiled: what each compiles to by itself.
+    """
+    plans = [each.plan for each in compiled if each.plan is not None]
+    children = {(plan.workflow, 0): (plan.input_schema, plan.output_schema) for plan in plans}
+    together: list[CompileResult] = []
+    for source, each in zip(sources, compiled, strict=True):
+        told: tuple[Fault, ...] = ()
+        if each.draft is not None and any((one.workflow, one.version) in children for one in each.named):
+            told = check_children(source, each.draft, each.faults, each.named, children)
+        together.append(replace(each, faults=in_order((*each.faults, *told))))
+    return together
 
 
 def _compile_source(text: Source, faults: Faults, zones: AbstractSet[str] | None) -> CompileResult:
