@@ -341,6 +341,26 @@ SURE = [
         "[{from: a, on: always, to: m}]",
     ),
     (
+        "in a body within a body, by what is told between them",
+        {
+            "a": WORKER,
+            "m": "{type: map, over: [1], body: {nodes: {s: {type: switch, cases: [{when: has(nodes.a.output), to: b}], "
+            "default: none}, b: {type: map, over: [1], body: " + reads("nodes.a.output") + "}}}}",
+        },
+        "[{from: a, on: always, to: m}]",
+    ),
+    (
+        "a variable that was asked for before the body",
+        {
+            "s": "{type: switch, cases: [{when: input.x, to: b}], default: c}",
+            "b": "{type: set, values: {x: 1}}",
+            "c": WORKER,
+            "d": WORKER,
+            "e": "{type: map, over: [1], body: " + reads("vars.x") + "}",
+        },
+        "[[b, d], [c, d], {from: d, to: e, when: has(vars.x)}]",
+    ),
+    (
         "a variable that was asked for",
         {
             "s": "{type: switch, cases: [{when: input.x, to: b}], default: c}",

@@ -299,7 +299,10 @@ CANNOT_BE: list[tuple[str, str]] = [
     ("{type: http, request: {url: '${input.n}'}}", "url must be text, this is a number"),
     ("{type: http, request: {url: u, headers: '${input.l}'}}", "headers must be a map, this is a list"),
     ("{type: http, request: {url: u, query: 'x${input.t}'}}", "query must be a map, this is text"),
-    ("{type: subflow, workflow: other, key: '${input.l}'}", "key must be null or a number or text, this is a list"),
+    ("{type: http, request: {url: u, headers: {a: '${input.n}', b: '${input.l}'}}}",
+     "the header b must be true or false or a number or text, this is a list"),
+    ("{type: http, request: {url: u, headers: {a: 1, b: [2]}}}", "the header b must be text or a number"),
+    ("{type: subflow, workflow: other, key: '${input.l}'}", "key must be a number or text, this is a list"),
     ("{type: set, values: {v: '${input.t}'}}", "v breaks its schema in vars: $ must be a number, this is text"),
     ("{type: set, values: {v: 'x${input.n}'}}", "v breaks its schema in vars: $ must be a number, this is text"),
     ("{type: set, values: {w: '${input.l}'}}", "w breaks its schema in vars: $ must be text, this is a list"),
@@ -390,7 +393,7 @@ def test_labels_are_no_lists() -> None:
 
     (fault,) = compile_workflow(source.replace("@", CALL % "1")).faults
     assert (fault.line, fault.column, fault.remedy) == (2, 16, "write one label for each value")
-    assert fault.message == "the label a must be true or false or null or a number or text, this is a list"
+    assert fault.message == "the label a must be true or false or a number or text, this is a list"
 
 
 def test_what_the_map_further_out_gives_is_known_by_its_name() -> None:

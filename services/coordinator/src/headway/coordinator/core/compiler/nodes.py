@@ -156,6 +156,11 @@ def _read_request(reading: Reading, tree: YamlMap) -> Template:
             if wanted is str:
                 message, remedy = f"{name} must be text", f"write {name}: https://…"
             entries.wrong(entries.place_of(name), f"{message}, this is {_shown(value.value)}", remedy)
+        if name == "headers" and isinstance(value, Literal) and isinstance(value.value, dict):
+            wrong = next((key for key, each in value.value.items() if not isinstance(each, str | int | float)), None)
+            if wrong is not None:
+                message = f"the header {cut(wrong)} must be text or a number"
+                entries.wrong(entries.place_of(name), message, "put it in quotes, or leave it out")
         members[name] = value
     statuses = entries.integers("expect")
     if statuses is not None:

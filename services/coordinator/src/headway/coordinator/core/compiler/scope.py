@@ -255,7 +255,7 @@ class ScopeCheck:
                 name = mention.path[0]
                 if name in self._checks:
                     key = guard_key(mention.path)
-                    is_guarded = key in guards or (view is not None and view.is_told(key))
+                    is_guarded = key in guards or self._is_told(key, view)
                     self._checks[name](mention, view, guarded=is_guarded)
                 elif name != _PAYLOAD:
                     self._say_unknown(mention, view, site)
@@ -263,6 +263,17 @@ class ScopeCheck:
                     message = "payload is there only in the filter of a wait_for_event node"
                     remedy = "read nodes.name.output: a signal's payload is its node's output"
                     self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, remedy)
+
+    def _is_told(self, key: VariablePath, view: Viewpoint | None) -> bool:
+        """Whether conditions on every way here, or to what lies around, have told that something is there."""
+        if view is not None and view.is_told(key):
+            return True
+        around = self._around
+        return around is not None and around.scope.is_told_around(around.loop, key)
+
+    def is_told_around(self, loop: NodeDraft, key: VariablePath) -> bool:
+        """Returns whether the body of a map or repeat of this graph knows of something by what was asked before it."""
+        return self._is_told(key, self._view_of(loop.node.id))
 
     def _say_unknown(self, mention: Mention, view: Viewpoint | None, site: Site) -> None:
         name = mention.path[0]

@@ -90,9 +90,10 @@ _ENTRY: shapes.Form = (shapes.Made({"key": _TEXTS, "value": shapes.ANY}),)
 _AS_TEXT, _AS_MAP = "make it text: string(…)", "give a map: {name: value}"
 _REQUEST: Mapping[str, tuple[Kinds, str]] = {
     "url": (frozenset({TEXT}), _AS_TEXT),
-    "headers": (frozenset({MAP}), _AS_MAP),
-    "query": (frozenset({MAP}), _AS_MAP),
+    "headers": (frozenset({MAP, NULL}), _AS_MAP),
+    "query": (frozenset({MAP, NULL}), _AS_MAP),
 }
+_HEADER: tuple[Kinds, str] = frozenset({TEXT, NUMBER, BOOLEAN}), _AS_TEXT
 _LABEL: tuple[Kinds, str] = frozenset({TEXT, NUMBER, BOOLEAN, NULL}), "write one label for each value"
 # By type of node, what the templates in its fields must yield: as the key is spelt, of what kinds, and a remedy.
 _YIELDS: Mapping[NodeType, Mapping[str, tuple[str, Kinds, str]]] = {
@@ -208,6 +209,9 @@ class _Check:
         if node.type is NodeType.HTTP and isinstance(node.input, Object):
             for key, (kinds, remedy) in _REQUEST.items():
                 self._expect(key, node.input.entries.get(key), kinds, remedy)
+            headers = node.input.entries.get("headers")
+            for name, template in headers.entries.items() if isinstance(headers, Object) else ():
+                self._expect(f"the header {name}", template, *_HEADER)
         self._check_contracts(node)
 
     def _check_contracts(self, node: Node) -> None:
@@ -415,7 +419,7 @@ class _Check:
             return
         kinds = shapes.known(self.form_of(template)).kinds
         if kinds is not None and not wanted & kinds:
-            self._say(template, f"{key} must be {words_for(wanted)}, this is {words_for(kinds)}", remedy)
+            self._say(template, f"{key} must be {words_for(wanted - {NULL})}, this is {words_for(kinds)}", remedy)
 
     def _say(self, template: Template, message: str, remedy: str) -> None:
         """Says what is wrong with a whole value, where its first expression stands; not if one of them is wrong."""
