@@ -299,8 +299,8 @@ class _Check:
                 base = _Base(shapes.of_schema(self.root.plan.input_schema), 1, "the input")
             case ("payload", *_) if payload is not None:
                 base = _Base(payload, 1, "the payload")
-            case ("nodes", name, "output", *_):
-                base = _Base(self.output_of(name), 3, f"the output of {name}")
+            case ("nodes", name, "output", *_) if form := self.output_of(name):
+                base = _Base(form, 3, f"the output of {name}")
             case ("nodes", _, ("state" | "counts") as name, *_):
                 base = _BASES[name]
             case ("vars", name, *_):
