@@ -1,7 +1,6 @@
 """What is sure of a run where a condition came out as true, or as false: which values were there."""
 
-from collections.abc import Callable, Iterable
-from functools import reduce
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from headway.coordinator.core.cel._kinds import NULL
@@ -59,19 +58,13 @@ def _compared(function: str, left: Tree, right: Tree, *, holds: bool) -> Told:
 
 
 def _all_of(each: Iterable[Told]) -> Told:
-    return _combined(each, frozenset.union, is_impossible=any)
+    """What is told where everything came out so."""
+    told = list(each)
+    possible = [one for one in told if one is not None]
+    return frozenset[VariablePath]().union(*possible) if len(possible) == len(told) else None
 
 
 def _any_of(each: Iterable[Told]) -> Told:
-    return _combined(each, frozenset.intersection, is_impossible=all)
-
-
-def _combined(
-    each: Iterable[Told],
-    combine: Callable[[frozenset[VariablePath], frozenset[VariablePath]], frozenset[VariablePath]],
-    *,
-    is_impossible: Callable[[Iterable[bool]], bool],
-) -> Told:
-    told = list(each)
-    possible = [one for one in told if one is not None]
-    return None if is_impossible(one is None for one in told) else reduce(combine, possible)
+    """What is told whichever way it came out so."""
+    possible = [one for one in each if one is not None]
+    return possible[0].intersection(*possible[1:]) if possible else None

@@ -212,7 +212,7 @@ def _known_by(root: Json, schemas: tuple[Json, ...]) -> Known:
         if values is not None:
             texts = _words_in(values)
             words = texts if words is None else words & texts
-    return Known(kinds=kinds, words=words)
+    return Known(kinds=kinds or None, words=words)  # of a schema that nothing fits, too, nothing is known
 
 
 def _words_in(values: Iterable[Json]) -> frozenset[str]:

@@ -180,7 +180,7 @@ class _Check:
         self._outputs: dict[str, shapes.Form] = {}
         self._variables: dict[str, shapes.Form] = {}
         self._form_at = cache(self._find_form)
-        self._known = cache(lambda path: shapes.known(self._form_at(path)))
+        self._known = cache(self._find_known)
 
     def run(self) -> None:
         for node in self.plan.nodes.values():
@@ -287,6 +287,9 @@ class _Check:
     def _find_form(self, path: VariablePath) -> shapes.Form:
         base = self._base(path, None)
         return shapes.ANY if base is None else _descend(base.form, path[base.steps :])
+
+    def _find_known(self, path: VariablePath) -> Known:
+        return shapes.known(self._form_at(path))
 
     def _base(self, path: VariablePath, payload: shapes.Form | None) -> _Base | None:
         base: _Base | None = None
