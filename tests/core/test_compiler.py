@@ -198,10 +198,11 @@ def test_keys_of_ones_own_stand_at_the_top_and_say_nothing() -> None:
     own = "x-retry: &retry {max_attempts: 7}\nx-any: [{type: nonsense, when: '${'}]\n"
     plan = compiled(f"workflow: w\n{own}nodes:\n  a: {{type: call, handler: h, retry: *retry}}\n")
     within = compile_workflow("workflow: w\nnodes:\n  a: {type: call, handler: h, x-a: 1}\n").faults
-    nearly = compile_workflow("workflow: w\nx_a: 1\nnodes:\n  a: {type: call, handler: h}\n").faults
+    nearly = compile_workflow("workflow: w\nbase: 1\nnodes:\n  a: {type: call, handler: h}\n").faults
 
     assert plan.nodes["a"].retry.max_attempts == 7
     assert [fault.code.value for fault in (*within, *nearly)] == ["unknown_key", "unknown_key"]
+    assert nearly[0].remedy.endswith("; a key of your own begins with x-")
 
 
 # Which references need a guard

@@ -127,6 +127,8 @@ class Entries:
             meant |= set(_KEY_IN_REMEDY.findall(remedy))
             if key in ORDER:
                 meant.add("edges")
+            if self._is_file and not remedy and not close:
+                remedy = f"{nearest(key, self._fields)()}; a key of your own begins with {language.OWN_KEYS}"
             message = f"unknown key {cut(key)} in {what}"
             self._reading.faults.add(place, Code.UNKNOWN_KEY, message, remedy or nearest(key, self._fields))
         return frozenset(meant)
