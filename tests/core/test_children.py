@@ -91,6 +91,14 @@ def test_an_output_schema_of_the_nodes_own_goes_before_the_childs() -> None:
     assert said(node, "nodes.a.output.sum") == []
 
 
+@pytest.mark.parametrize("named", ['workflow: "a\\0b"', "workflow: Leaf", "workflow: leaf, version: first"])
+def test_a_workflow_whose_name_cannot_be_read_is_not_looked_up(named: str) -> None:
+    compiled = compile_workflow(SOURCE.replace("@", f"{{type: subflow, {named}}}"))
+
+    assert compiled.plan is None
+    assert compiled.named == ()
+
+
 def test_what_was_said_of_the_workflow_alone_is_not_said_again() -> None:
     node = "{type: subflow, workflow: leaf, input: {n: '${input.tt}'}}"
 

@@ -314,16 +314,16 @@ def _read_wait_for_event(reading: Reading, entries: Entries, draft: NodeDraft) -
 
 
 def _read_subflow(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
-    name = entries.text("workflow")
-    if name is not None:
-        check_name(reading, name, entries.place_of("workflow"), "a workflow")
+    name, version = entries.text("workflow"), entries.integer("version")
+    is_named = name is not None and check_name(reading, name, entries.place_of("workflow"), "a workflow")
+    is_named = is_named and (version is not None or "version" not in entries)
     undo = read_target(entries, "compensate") if "compensate" in entries else None
     found = entries.map("labels")
     labels = {} if found is None else {key: reading.templates.template(value) for key, value in found.entries.items()}
     node = replace(
         draft.node,
-        child_workflow=name or "",
-        child_version=entries.integer("version") or 0,
+        child_workflow=name if is_named and name is not None else "",
+        child_version=version or 0,
         input=entries.template("input"),
         labels=labels,
         key=entries.template("key"),
