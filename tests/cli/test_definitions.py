@@ -168,7 +168,7 @@ async def test_offline_files_are_held_against_each_other(headway: CommandLine, t
 
     assert result.code == 1
     assert result.out.splitlines()[0].startswith(
-        f"{parent}:3:45: warning: the input breaks input_schema of child: $.n "
+        f"{parent}:3:46: warning: the input breaks input_schema of child: $.n "
     )
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class FailureType(StrEnum):
-    """What `error.type` of a task or item is when no handler said so."""
+    """What `error.type` of a task or item is when no handler said so: the value, for expressions take nothing else."""
 
     EXPRESSION_ERROR = "ExpressionError"
     DECISION_TOO_LARGE = "DecisionTooLarge"

@@ -1,7 +1,6 @@
 """Holds a workflow against those that its subflow nodes run: what these are is known where they are stored."""
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from headway.coordinator.core.compiler.faults import Code, Enough, Fault, Faults
@@ -48,7 +47,7 @@ def check_children(
         children: what is known of them, by name and version.
     """
     faults = Faults(said)
-    with suppress(Enough):
+    try:
         check_types(faults, Source(source), plan, children)
         for each in named:
             schema = children.get((each.workflow, each.version), (None, None))[0]
@@ -56,6 +55,8 @@ def check_children(
             if problem:
                 message = f"the input breaks input_schema of {each.workflow}: {problem}"
                 faults.add(each.input_place, Code.TYPE_MISMATCH, message, "give an input that fits")
+    except Enough:
+        pass  # what was found is told
     return tuple(replace(fault, warning=True) for fault in faults.ordered() if fault not in said)
 
 

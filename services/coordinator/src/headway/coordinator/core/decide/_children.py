@@ -56,7 +56,7 @@ def too_deep(walk: Walk) -> Failure | None:
     if walk.run.parent is None or walk.run.parent.depth < MAX_DEPTH:
         return None
     message = f"{MAX_DEPTH} runs lie around this one already: does a workflow start itself?"
-    return Failure(failure_class=FailureClass.EXEC_FAILED, type=FailureType.SUBFLOW_TOO_DEEP, message=message)
+    return Failure(failure_class=FailureClass.EXEC_FAILED, type=FailureType.SUBFLOW_TOO_DEEP.value, message=message)
 
 
 def start(walk: Walk, path: str, *, again: bool = False) -> None:
@@ -219,7 +219,10 @@ def _failure(event: ChildFinished, child: ChildRow) -> Failure:
         held: dict[str, Json] = {"workflow": child.workflow, "key": error["key"], "run_id": error["holder"]}
         message = f"{child.workflow} could not start: its key is that of run {error['holder']}"
         return Failure(
-            failure_class=FailureClass.EXEC_FAILED, type=FailureType.SUBFLOW_KEY_TAKEN, message=message, details=held
+            failure_class=FailureClass.EXEC_FAILED,
+            type=FailureType.SUBFLOW_KEY_TAKEN.value,
+            message=message,
+            details=held,
         )
     if event.state == REFUSED:
         return _refused(child.workflow, str(error.get("type")), message, run_id=event.child)
@@ -231,7 +234,7 @@ def _failure(event: ChildFinished, child: ChildRow) -> Failure:
     how = "failed" if is_failed else "was cancelled"
     return Failure(
         failure_class=FailureClass(error["failure_class"]) if is_failed else FailureClass.EXEC_FAILED,
-        type=FailureType.SUBFLOW_FAILED if is_failed else FailureType.SUBFLOW_CANCELLED,
+        type=FailureType.SUBFLOW_FAILED.value if is_failed else FailureType.SUBFLOW_CANCELLED.value,
         message=f"run {event.child} of {child.workflow} {how}: {message}",
         details=details,
     )
@@ -240,7 +243,7 @@ def _failure(event: ChildFinished, child: ChildRow) -> Failure:
 def _refused(workflow: str, reason: str, message: str, **details: Json) -> Failure:
     return Failure(
         failure_class=FailureClass.EXEC_FAILED,
-        type=FailureType.SUBFLOW_REFUSED,
+        type=FailureType.SUBFLOW_REFUSED.value,
         message=f"{workflow} could not start: {message}",
         details={"workflow": workflow, "reason": reason, **details},
     )

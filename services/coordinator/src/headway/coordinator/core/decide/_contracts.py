@@ -26,7 +26,7 @@ def breach(schema: Json, output: Document, what: str, effort: Effort) -> Failure
     """
     if schema is None:
         return None
-    return _verdict(schema, output.value, FailureType.OUTPUT_INVALID, f"{what} breaks its output_schema", effort)
+    return _verdict(schema, output.value, FailureType.OUTPUT_INVALID.value, f"{what} breaks its output_schema", effort)
 
 
 def variable_breach(schemas: Mapping[str, Json] | None, values: Mapping[str, Json], effort: Effort) -> Failure | None:
@@ -39,7 +39,7 @@ def variable_breach(schemas: Mapping[str, Json] | None, values: Mapping[str, Jso
         schema = None if schemas is None else schemas.get(name)
         if schema is None:
             continue
-        if found := _verdict(schema, value, FailureType.VARIABLE_INVALID, f"{name} breaks its schema", effort):
+        if found := _verdict(schema, value, FailureType.VARIABLE_INVALID.value, f"{name} breaks its schema", effort):
             return found
     return None
 
@@ -52,7 +52,7 @@ def faults_in(schema: Json, value: Json, effort: Effort) -> list[tuple[str, str]
     return found
 
 
-def _verdict(schema: Json, value: Json, error_type: FailureType, what: str, effort: Effort) -> Failure | None:
+def _verdict(schema: Json, value: Json, error_type: str, what: str, effort: Effort) -> Failure | None:
     found = faults_in(schema, value, effort)
     if not found:
         return None

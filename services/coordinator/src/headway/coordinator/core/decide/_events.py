@@ -148,7 +148,7 @@ def _node_cancelled(walk: Walk, event: NodeCancelled) -> None:
         return
     failure = Failure(
         failure_class=FailureClass.EXEC_FAILED,
-        type=FailureType.CANCELLED,
+        type=FailureType.CANCELLED.value,
         message="the worker cancelled the handler although the run was not being stopped",
     )
     walk.fail(event.path, "fail", failure, retryable=True, reported=True)
@@ -179,7 +179,7 @@ def _lease_expired(walk: Walk, event: LeaseExpired) -> None:
         walk.cancel(event.path, "unknown")
     elif row.losses + 1 > node.retry.max_losses:
         message = f"its lease was lost {row.losses + 1} times, the last time by {row.owner}"
-        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type=FailureType.LEASE_LOST, message=message)
+        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type=FailureType.LEASE_LOST.value, message=message)
         walk.fail(event.path, "fail", failure, retryable=False)
     else:
         _again(walk, event.path, "lost")

@@ -152,7 +152,7 @@ def _open_map(walk: Walk, path: str, node: Node, attempt: int) -> bool:
         value = entries
     if not isinstance(value, list):
         message = f"`over` must give a list or a map, not {orjson.dumps(value).decode()[:100]}"
-        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type=FailureType.NOT_A_LIST, message=message)
+        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type=FailureType.NOT_A_LIST.value, message=message)
         walk.fail(path, "decide_failed", failure, retryable=False)
         return False
     walk.emit(do.OpenLoop(path=path, attempt=attempt, total=len(value), source=None))
@@ -345,7 +345,7 @@ def _iterate(walk: Walk, path: str) -> None:
     if loop.started >= loop.total:
         message = f"{loop.total} iterations did not do"
         failure = Failure(
-            failure_class=FailureClass.EXEC_FAILED, type=FailureType.ITERATIONS_EXHAUSTED, message=message
+            failure_class=FailureClass.EXEC_FAILED, type=FailureType.ITERATIONS_EXHAUSTED.value, message=message
         )
         walk.fail(path, "wait_failed", failure, retryable=False)
         return
@@ -395,11 +395,11 @@ def end(walk: Walk, row: ScopeRow) -> None:
         try:
             key, size = _result(walk, row)
         except ExpressionError as problem:
-            state, error = RunState.FAILED, _plain_error(str(problem), FailureType.EXPRESSION_ERROR)
+            state, error = RunState.FAILED, _plain_error(str(problem), FailureType.EXPRESSION_ERROR.value)
         except TooMuchToDecide as problem:
-            state, error = RunState.FAILED, _plain_error(str(problem), FailureType.DECISION_TOO_LARGE)
+            state, error = RunState.FAILED, _plain_error(str(problem), FailureType.DECISION_TOO_LARGE.value)
         except _TooLargeError as problem:
-            state, error = RunState.FAILED, _plain_error(str(problem), FailureType.PAYLOAD_TOO_LARGE)
+            state, error = RunState.FAILED, _plain_error(str(problem), FailureType.PAYLOAD_TOO_LARGE.value)
     elif state is RunState.FAILED:
         error = _failures(walk, row)
     walk.emit(do.CloseScope(path=row.path, state=state, error=error, output=key, output_bytes=size))
@@ -433,14 +433,14 @@ class _TooLargeError(Exception):
     """The result is over the payload limit."""
 
 
-def _plain_error(message: str, kind: FailureType) -> dict[str, Json]:
+def _plain_error(message: str, kind: str) -> dict[str, Json]:
     return {"failure_class": FailureClass.EXEC_FAILED, "type": kind, "message": message, "paths": []}
 
 
 def _failures(walk: Walk, row: ScopeRow) -> dict[str, Json]:
     culprits = unhandled(walk, walk.graph.body(row.path), row.path)
     if not culprits:
-        return _plain_error("no task succeeded", FailureType.NOTHING_SUCCEEDED)
+        return _plain_error("no task succeeded", FailureType.NOTHING_SUCCEEDED.value)
     first = culprits[0]
     error = first.error or {}
     return {
@@ -593,7 +593,7 @@ def _items_failed(loop: LoopRow) -> Failure:
     message = f"{loop.failed} of {loop.total} items failed: {named}" + (f" and {more} more" if more else "")
     return Failure(
         failure_class=FailureClass.EXEC_FAILED,
-        type=FailureType.ITEMS_FAILED,
+        type=FailureType.ITEMS_FAILED.value,
         message=message,
         details={"failed": loop.failed, "total": loop.total, "items": [*loop.failures]},
     )

@@ -177,7 +177,7 @@ def _join(walk: Walk, path: str, _node: Node) -> None:
         gathered = {name[1]: scope.lookup(name) if name in there else None for name in names}
     except TooMuch as error:
         failure = Failure(
-            failure_class=FailureClass.EXEC_FAILED, type=FailureType.PAYLOAD_TOO_LARGE, message=str(error)
+            failure_class=FailureClass.EXEC_FAILED, type=FailureType.PAYLOAD_TOO_LARGE.value, message=str(error)
         )
         walk.fail(path, "decide_failed", failure, retryable=False)
         return
@@ -251,7 +251,7 @@ def _end_of_wait(walk: Walk, path: str, node: Node) -> datetime:
         wait_ms = parse_computed_duration(spelt) if isinstance(spelt, str) else None
         if wait_ms is None or wait_ms > LONGEST_MS:
             problem = f"`duration` must be text such as 90s or 1m30s, and at most ten years, not {repr(spelt)[:100]}"
-            raise _InvalidTimeError(FailureType.INVALID_DURATION, problem)
+            raise _InvalidTimeError(FailureType.INVALID_DURATION.value, problem)
         return walk.at + timedelta(milliseconds=wait_ms)
     until = _rendered(scope, node.until) if node.until is not None else None
     local, zone = split_zone(until) if isinstance(until, str) else ("", "")
@@ -264,11 +264,11 @@ def _end_of_wait(walk: Walk, path: str, node: Node) -> datetime:
             "`until` must be RFC 3339 text with either an offset or one zone, such as 2030-01-31T09:00:00Z or "
             f"2030-01-31T09:00:00 Europe/Vienna, not {repr(until)[:100]}"
         )
-        raise _InvalidTimeError(FailureType.INVALID_INSTANT, problem)
+        raise _InvalidTimeError(FailureType.INVALID_INSTANT.value, problem)
     found = walk.draft.instant(local, zone or given)
     if found is None:
         raise _InvalidTimeError(
-            FailureType.INVALID_INSTANT, f"there is no time {local[:100]} in a zone {(zone or given)[:100]}"
+            FailureType.INVALID_INSTANT.value, f"there is no time {local[:100]} in a zone {(zone or given)[:100]}"
         )
     return found
 
@@ -285,7 +285,7 @@ def _wait_for_event(walk: Walk, path: str, node: Node) -> None:
         if not isinstance(given, str) or not 0 < len(given) <= LONGEST_NAME or "\x00" in given:
             problem = f"`event` must be text of 1 to {LONGEST_NAME} characters, not {repr(given)[:100]}"
             failure = Failure(
-                failure_class=FailureClass.EXEC_FAILED, type=FailureType.INVALID_EVENT_NAME, message=problem
+                failure_class=FailureClass.EXEC_FAILED, type=FailureType.INVALID_EVENT_NAME.value, message=problem
             )
             walk.fail(path, "decide_failed", failure, retryable=False)
             return
@@ -322,7 +322,7 @@ _BEGIN: dict[NodeType, Callable[[Walk, str, Node], None]] = {
 class _InvalidTimeError(Exception):
     """What a template yielded is no time to wait for."""
 
-    def __init__(self, error_type: FailureType, problem: str) -> None:
+    def __init__(self, error_type: str, problem: str) -> None:
         super().__init__(problem)
         self.type = error_type
 
@@ -360,6 +360,6 @@ def too_large_to_keep(what: str, document: Document) -> Failure | None:
 def _too_large(what: str, size: int) -> Failure:
     return Failure(
         failure_class=FailureClass.EXEC_FAILED,
-        type=FailureType.PAYLOAD_TOO_LARGE,
+        type=FailureType.PAYLOAD_TOO_LARGE.value,
         message=f"{what} has {size} bytes of JSON; the limit is {PAYLOAD_LIMIT}",
     )

@@ -76,7 +76,11 @@ def expression_failure(error: ExpressionError | TooMuchToDecide, edge: Edge | No
             details |= {"line": error.place.line, "column": error.place.column}
     if edge is not None:
         details["edge"] = edge.index
-    error_type = FailureType.EXPRESSION_ERROR if isinstance(error, ExpressionError) else FailureType.DECISION_TOO_LARGE
+    error_type = (
+        FailureType.EXPRESSION_ERROR.value
+        if isinstance(error, ExpressionError)
+        else FailureType.DECISION_TOO_LARGE.value
+    )
     return Failure(failure_class=FailureClass.EXEC_FAILED, type=error_type, message=str(error), details=details)
 
 
@@ -84,7 +88,7 @@ def timed_out(which: str, message: str) -> Failure:
     """The failure of a node whose time is over."""
     return Failure(
         failure_class=FailureClass.TIMEOUT,
-        type=FailureType(f"{which}_timeout"),
+        type=FailureType(f"{which}_timeout").value,
         message=f"{which} time-out: {message}",
         details={"timeout": which},
     )
