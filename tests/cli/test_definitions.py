@@ -157,6 +157,21 @@ async def test_the_compiler_on_this_machine_knows_the_time_zones(headway: Comman
     )
 
 
+async def test_offline_files_are_held_against_each_other(headway: CommandLine, tmp_path: Path) -> None:
+    parent, child = tmp_path / "parent.yaml", tmp_path / "child.yaml"
+    parent.write_text("workflow: parent\nnodes:\n  a: {type: subflow, workflow: child, input: {n: text}}\n")
+    child.write_text(
+        "workflow: child\ninput_schema: {properties: {n: {type: integer}}}\nnodes:\n  a: {type: call, handler: h}\n"
+    )
+
+    result = await headway("check", "--offline", "--strict", str(parent), str(child))
+
+    assert result.code == 1
+    assert result.out.splitlines()[0].startswith(
+        f"{parent}:3:46: warning: the input breaks input_schema of child: $.n "
+    )
+
+
 async def test_a_file_that_cannot_be_read_is_named(headway: CommandLine, tmp_path: Path) -> None:
     result = await headway("check", str(tmp_path / "none.yaml"))
 

@@ -14,7 +14,17 @@ CONDITION = Expression(source="input.x", reads=(("input", "x"),), place=Place(li
 HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)
 
 
-def a_graph(chance: random.Random) -> tuple[dict[str, Node], list[Edge]]:
+def a_condition(chance: random.Random, earlier: list[str]) -> Expression:
+    """Something about the input, or whether a node has an output."""
+    if not earlier or chance.random() < 0.4:
+        return CONDITION
+    path = ("nodes", chance.choice(earlier), "output")
+    negation = chance.choice(["", "!"])
+    return Expression(source=f"{negation}has({'.'.join(path)})", reads=(), tests=(path,), place=Place(line=1, column=1))
+
+
+def a_graph(chance: random.Random, *, asks: bool) -> tuple[dict[str, Node], list[Edge]]:
+    """A graph without cycles. `asks`: conditions ask for nodes, too."""
     names = [f"n{number}" for number in range(chance.randint(2, 9))]
     pairs = [(one, other) for at, one in enumerate(names) for other in names[at + 1 :]]
     switches = {name for name in names if chance.random() < 0.3}
@@ -22,7 +32,7 @@ def a_graph(chance: random.Random) -> tuple[dict[str, Node], list[Edge]]:
     for source, target in chance.sample(pairs, min(len(pairs), chance.randint(1, 14))):
         kinds = [EdgeKind.FAILURE, EdgeKind.ALWAYS] if source in switches else [EdgeKind.SUCCESS] * 4 + list(EdgeKind)
         kind = chance.choice(kinds)
-        when = CONDITION if chance.random() < 0.15 else None
+        when = a_condition(chance, names[: names.index(target) * asks]) if chance.random() < 0.25 else None
         edges.append(Edge(index=len(edges), source=source, target=target, on=kind, when=when))
     nodes: dict[str, Node] = {}
     for at, name in enumerate(names):
@@ -34,7 +44,7 @@ def a_graph(chance: random.Random) -> tuple[dict[str, Node], list[Edge]]:
                 Edge(index=number, source=name, target=target) for number, target in zip(numbers, targets, strict=True)
             ]
             default = numbers.pop() if len(numbers) > 1 and chance.random() < 0.7 else None
-            cases = tuple(Case(when=CONDITION, edge=number) for number in numbers)
+            cases = tuple(Case(when=a_condition(chance, names[: at * asks]), edge=number) for number in numbers)
             nodes[name] = Node(id=name, type=NodeType.SWITCH, cases=cases, default_edge=default)
         elif chance.random() < 0.2:
             nodes[name] = Node(id=name, type=NodeType.JOIN, need=chance.randint(1, 2))
@@ -99,14 +109,22 @@ class Play:
         rescued = all(one in self.handled_by and name in self.shape.reach(self.handled_by[one].target) for one in token)
         return "dead" if rescued else token
 
+    def holds(self, condition: Expression, name: str) -> bool:
+        """Whether a condition holds when a node is done."""
+        if not condition.tests:
+            return self.chance.random() < 0.5
+        one = condition.tests[0][1]
+        is_there = self.succeeded.get(one, False) and (one == name or one in self.before[name])
+        return is_there is not condition.source.startswith("!")
+
     def leave(self, name: str) -> None:
         node, ok = self.nodes[name], self.succeeded[name]
         cases = {case.edge for case in node.cases} | ({node.default_edge} if node.default_edge is not None else set())
-        ways = [*cases] + ([-1] if node.default_edge is None else [])
-        taken = self.chance.choice(ways) if cases else -1
+        otherwise = -1 if node.default_edge is None else node.default_edge
+        taken = next((case.edge for case in node.cases if self.holds(case.when, name)), otherwise)
         for index in self.shape.outgoing[name]:
             edge = self.shape.edges[index]
-            holds = edge.when is None or self.chance.random() < 0.5
+            holds = edge.when is None or self.holds(edge.when, name)
             self.tokens[index] = "dead"
             if edge.on is EdgeKind.SUCCESS and not ok:
                 self.tokens[index] = frozenset({name})
@@ -126,7 +144,7 @@ class Play:
 @example(seed=1041945)  # a failure that is made good blocks a node between
 def test_what_is_sure_holds_in_every_run(seed: int) -> None:
     chance = random.Random(seed)
-    nodes, edges = a_graph(chance)
+    nodes, edges = a_graph(chance, asks=True)
     shape = Shape(tuple(nodes), tuple(edges))
     certainty = Certainty(nodes, shape)
     sure = [
@@ -151,7 +169,7 @@ def test_few_doubts_are_idle() -> None:
     idle = held = 0
     for seed in range(150):
         chance = random.Random(seed)
-        nodes, edges = a_graph(chance)
+        nodes, edges = a_graph(chance, asks=False)
         shape = Shape(tuple(nodes), tuple(edges))
         certainty = Certainty(nodes, shape)
         pairs = {(one, other) for one in nodes for other in nodes if shape.is_ancestor(one, other)}

@@ -194,7 +194,20 @@ def test_anchors_stand_for_what_they_name() -> None:
     assert plan.nodes["b"].handler == "h"
 
 
+def test_keys_of_ones_own_stand_at_the_top_and_say_nothing() -> None:
+    own = "x-retry: &retry {max_attempts: 7}\nx-any: [{type: nonsense, when: '${'}]\n"
+    plan = compiled(f"workflow: w\n{own}nodes:\n  a: {{type: call, handler: h, retry: *retry}}\n")
+    within = compile_workflow("workflow: w\nnodes:\n  a: {type: call, handler: h, x-a: 1}\n").faults
+    nearly = compile_workflow("workflow: w\nbase: 1\nnodes:\n  a: {type: call, handler: h}\n").faults
+
+    assert plan.nodes["a"].retry.max_attempts == 7
+    assert [fault.code.value for fault in (*within, *nearly)] == ["unknown_key", "unknown_key"]
+    assert nearly[0].remedy.endswith("; a key of your own begins with x-")
+
+
 # Which references need a guard
+
+NOT_NULL = "has(nodes.a.output) == true && nodes.a.output != null"
 
 SURE = [
     ("a chain", {"a": WORKER, "b": WORKER, "c": reads("nodes.a.output")}, "[[a, b, c]]"),
@@ -251,6 +264,129 @@ SURE = [
         {"a": WORKER, "b": reads('nodes.a.state == "failed" || nodes.a.output')},
         "[{from: a, on: always, to: b}]",
     ),
+    (
+        "behind an edge that asks whether it is there",
+        {"a": WORKER, "j": WORKER, "b": reads("nodes.a.output.x"), "c": reads("nodes.a.output")},
+        "[{from: a, on: always, to: j}, {from: j, to: b, when: has(nodes.a.output)}, [b, c]]",
+    ),
+    (
+        "behind a case that asks whether it is there",
+        {
+            "a": WORKER,
+            "s": "{type: switch, cases: [{when: input.x && has(nodes.a.output.id), to: b}], default: none}",
+            "b": reads("nodes.a.output.id"),
+        },
+        "[{from: a, on: always, to: s}]",
+    ),
+    (
+        "behind the default, when a case asks whether it is missing",
+        {
+            "a": WORKER,
+            "s": "{type: switch, cases: [{when: '!has(nodes.a.output)', to: n}, {when: nodes.a.output.y == 1, to: b}], "
+            "default: c}",
+            "n": WORKER,
+            "b": reads("nodes.a.output"),
+            "c": reads("nodes.a.output"),
+            "d": WORKER,
+        },
+        "[{from: a, on: always, to: s}, [b, d], [c, d]]",
+    ),
+    (
+        "behind its state",
+        {"a": WORKER, "j": WORKER, "b": reads("nodes.a.output")},
+        "[{from: a, on: always, to: j}, {from: j, to: b, when: nodes.a.state == 'succeeded'}]",
+    ),
+    (
+        "behind what is not null",
+        {"a": WORKER, "j": WORKER, "b": reads("nodes.a.output")},
+        f"[{{from: a, on: always, to: j}}, {{from: j, to: b, when: '{NOT_NULL}'}}]",
+    ),
+    (
+        "behind a choice of which one way cannot hold",
+        {"a": WORKER, "j": WORKER, "b": reads("nodes.a.output")},
+        "[{from: a, on: always, to: j}, {from: j, to: b, when: 'has(nodes.a.output) ? nodes.a.output.x : false'}]",
+    ),
+    (
+        "on every way, by different things",
+        {"a": WORKER, "j": WORKER, "k": WORKER, "b": reads("nodes.a.output")},
+        "[{from: a, on: always, to: j}, {from: j, to: k, when: has(nodes.a.output)}, [a, b], [k, b]]",
+    ),
+    (
+        "behind a join of all branches, one of which tells",
+        {
+            "a": WORKER,
+            "s": WORKER,
+            "b": WORKER,
+            "c": WORKER,
+            "j": "{type: join, need: 2}",
+            "d": reads("nodes.a.output"),
+        },
+        "[{from: a, on: always, to: s}, {from: s, to: b, when: has(nodes.a.output)}, [s, c, j], [b, j, d]]",
+    ),
+    (
+        "in a body, by what is told before it",
+        {
+            "a": WORKER,
+            "s": WORKER,
+            "m": "{type: map, over: [1], body: " + reads("nodes.a.output") + "}",
+        },
+        "[{from: a, on: always, to: s}, {from: s, to: m, when: has(nodes.a.output)}]",
+    ),
+    (
+        "in a body, by a condition in it",
+        {
+            "a": WORKER,
+            "m": "{type: map, over: [1], body: {nodes: {s: {type: switch, cases: [{when: has(nodes.a.output), to: b}], "
+            "default: none}, b: " + reads("nodes.a.output") + "}}}",
+        },
+        "[{from: a, on: always, to: m}]",
+    ),
+    (
+        "in a body within a body, by what is told between them",
+        {
+            "a": WORKER,
+            "m": "{type: map, over: [1], body: {nodes: {s: {type: switch, cases: [{when: has(nodes.a.output), to: b}], "
+            "default: none}, b: {type: map, over: [1], body: " + reads("nodes.a.output") + "}}}}",
+        },
+        "[{from: a, on: always, to: m}]",
+    ),
+    (
+        "a variable that was asked for before the body",
+        {
+            "s": "{type: switch, cases: [{when: input.x, to: b}], default: c}",
+            "b": "{type: set, values: {x: 1}}",
+            "c": WORKER,
+            "d": WORKER,
+            "e": "{type: map, over: [1], body: " + reads("vars.x") + "}",
+        },
+        "[[b, d], [c, d], {from: d, to: e, when: has(vars.x)}]",
+    ),
+    (
+        "a variable that was asked for",
+        {
+            "s": "{type: switch, cases: [{when: input.x, to: b}], default: c}",
+            "b": "{type: set, values: {x: 1}}",
+            "c": WORKER,
+            "d": WORKER,
+            "e": reads("vars.x"),
+        },
+        "[[b, d], [c, d], {from: d, to: e, when: has(vars.x) && vars.x > 1}]",
+    ),
+    (
+        "a variable that a repeat asks for before each iteration",
+        {
+            "r": "{type: repeat, while: 'has(vars.x)', max_iterations: 2, body: {nodes: {a: "
+            + reads("vars.x")
+            + ", b: {type: set, values: {x: 1}}}, edges: [[a, b]]}}",
+            "s": "{type: set, values: {x: 1}}",
+        },
+        "[{from: s, on: always, to: r}]",
+    ),
+    (
+        "an error that was asked for",
+        {"a": WORKER, "b": reads("error.message")},
+        "[{from: a, on: always, to: b, when: has(error.class)}]",
+    ),
     ("only the state", {"a": WORKER, "b": reads("nodes.a.state")}, "[{from: a, on: always, to: b}]"),
     ("a variable", {"a": "{type: set, values: {x: 1}}", "b": reads("vars.x")}, "[[a, b]]"),
 ]
@@ -294,6 +430,57 @@ UNSURE = [
         "a branch of a join of any",
         {"a": WORKER, "b": WORKER, "j": "{type: join, need: any}", "c": reads("nodes.a.output")},
         "[[a, j, c], [b, j]]",
+    ),
+    (
+        "told on one way of two",
+        {"a": WORKER, "j": WORKER, "k": WORKER, "b": reads("nodes.a.output")},
+        "[{from: a, on: always, to: j}, {from: j, to: k, when: has(nodes.a.output)}, [j, b], [k, b]]",
+    ),
+    (
+        "told by one side of an or",
+        {"a": WORKER, "j": WORKER, "b": reads("nodes.a.output")},
+        "[{from: a, on: always, to: j}, {from: j, to: b, when: has(nodes.a.output) || input.x}]",
+    ),
+    (
+        "told not to be there",
+        {"a": WORKER, "j": WORKER, "b": reads("nodes.a.output")},
+        "[{from: a, on: always, to: j}, {from: j, to: b, when: '!has(nodes.a.output)'}]",
+    ),
+    (
+        "told by a branch of a join of any",
+        {
+            "a": WORKER,
+            "s": WORKER,
+            "b": WORKER,
+            "c": WORKER,
+            "j": "{type: join, need: any}",
+            "d": reads("nodes.a.output"),
+        },
+        "[{from: a, on: always, to: s}, {from: s, to: b, when: has(nodes.a.output)}, [s, c, j], [b, j, d]]",
+    ),
+    (
+        "told of a failure further up",
+        {"a": WORKER, "b": WORKER, "c": reads("error.message")},
+        "[{from: a, on: always, to: b, when: has(error.class)}, {from: b, on: always, to: c}]",
+    ),
+    (
+        "told by a later case",
+        {
+            "a": WORKER,
+            "s": "{type: switch, cases: [{when: input.x, to: b}, {when: has(nodes.a.output), to: c}], default: none}",
+            "b": reads("nodes.a.output"),
+            "c": WORKER,
+        },
+        "[{from: a, on: always, to: s}]",
+    ),
+    (
+        "two cases that lead to one node",
+        {
+            "a": WORKER,
+            "s": "{type: switch, cases: [{when: has(nodes.a.output), to: b}, {when: input.x, to: b}], default: none}",
+            "b": reads("nodes.a.output"),
+        },
+        "[{from: a, on: always, to: s}]",
     ),
     ("behind always", {"a": WORKER, "b": reads("nodes.a.output")}, "[{from: a, on: always, to: b}]"),
     (

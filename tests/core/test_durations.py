@@ -41,6 +41,28 @@ RETRY = "retry: {max_attempts: 5, initial: 10s, factor: 1, jitter: 0.5}"
          "the run's deadline, 1h, is over before duration, 1h, is", True),
         ("type: wait_for_event, event: e, timeout: 2h", "deadline: 1h\n", "2h",
          "timeout.total, 2h, is longer than the run's deadline, 1h, which ends it before", True),
+        (f"{CALL}, retry: {{max_attempts: 3, budget: 1m, initial: 2m, max: 5m, jitter: 0}}", "", "2m",
+         "no retry fits into retry.budget, 1m, since the first pause takes 2m", True),
+        (f"{CALL}, retry: {{max_attempts: 3, budget: 25s, initial: 10s, jitter: 0}}", "", "3",
+         "at most 2 of 3 attempts fit into retry.budget, 25s, by the pauses alone", True),
+        (f"{CALL}, {RETRY[:-1]}, rules: [{{errors: [E], initial: 1m}}]}}, timeout: 25s", "", "1m",
+         "no retry fits into timeout.total, 25s, since the first pause takes 30s", True),
+        (f"type: subflow, workflow: other, {RETRY}, timeout: 4s", "", "10s",
+         "no retry fits into timeout.total, 4s, since the first pause takes 5s", True),
+        (f"type: map, over: [1], timeout: 10s, body: {{{CALL}, timeout: 1m}}", "", "1m",
+         "timeout.total, 1m, is longer than n's timeout, 10s, which ends it before", True),
+        (f"type: map, over: [1], timeout: 10s, body: {{{CALL}, timeout: {{attempt: 1m}}}}", "deadline: 1h\n", "1m",
+         "timeout.attempt, 1m, is longer than n's timeout, 10s, which ends it before", True),
+        ("type: map, over: [1], timeout: 10m, body: {type: wait, duration: 1h}", "deadline: 30m\n", "1h",
+         "n's timeout, 10m, is over before duration, 1h, is", True),
+        (f"type: map, over: [1], timeout: 20s, body: {{{CALL}, retry: {{max_attempts: 2, initial: 30s, jitter: 0}}}}",
+         "", "30s", "no retry fits into n's timeout, 20s, since the first pause takes 30s", True),
+        (f"type: repeat, until: true, max_iterations: 3, delay: 1m, timeout: 30s, body: {{{CALL}}}", "", "1m",
+         "n's timeout, 30s, is over before delay, 1m, is: there is never a second iteration", True),
+        (f"type: repeat, until: true, max_iterations: 3, delay: 2h, body: {{{CALL}}}", "deadline: 1h\n", "2h",
+         "the run's deadline, 1h, is over before delay, 2h, is: there is never a second iteration", True),
+        (f"{CALL}, timeout: {{queue: 2h}}", "deadline: 1h\n", "2h",
+         "timeout.queue, 2h, is longer than the run's deadline, 1h, which ends it before", True),
     ],
 )  # fmt: skip
 def test_what_is_cut_short_is_named_where_it_stands(
@@ -57,7 +79,29 @@ def test_what_is_cut_short_is_named_where_it_stands(
         (f"{CALL}, {RETRY}, timeout: 20s", "deadline: 20s\n"),
         (f"{CALL}, timeout: 1s", "deadline: 1s\n"),
         ("type: wait, duration: 59m", "deadline: 1h\n"),
+        (f"{CALL}, retry: {{max_attempts: 3, budget: 31s, initial: 10s, jitter: 0}}", ""),
+        (f"{CALL}, {RETRY[:-1]}, rules: [{{errors: [E]}}]}}, timeout: 21s", ""),
+        (f"type: map, over: [1], timeout: 1m, body: {{{CALL}, timeout: 1m}}", "deadline: 1h\n"),
+        (f"type: map, over: [1], timeout: 1m, body: {{{CALL}}}", "defaults: {timeout: 10m}\n"),
+        (f"type: repeat, until: true, max_iterations: 30, delay: 10s, timeout: 30s, body: {{{CALL}}}", ""),
     ],
 )
 def test_what_fits_is_left_alone(node: str, workflow: str) -> None:
     assert told(node, workflow) == []
+
+
+def test_in_finally_only_its_own_time_out_counts() -> None:
+    source = "workflow: w\ndeadline: 1m\nnodes:\n  n: {type: call, handler: h}\nfinally:\n  timeout: 5m\n  nodes:\n"
+    waits = "    a: {type: wait, duration: 4m}\n    b: {type: wait, duration: 6m}\n"
+
+    assert [str(fault) for fault in compile_workflow(source + waits).faults] == [
+        "9:31: warning: finally's timeout, 5m, is over before duration, 6m, is; lower it, or raise finally's timeout"
+    ]
+
+
+def test_a_pause_is_not_held_against_one_that_cannot_be_read() -> None:
+    source = (
+        "workflow: w\nnodes:\n  n: {type: call, handler: h, retry: {max_attempts: 2, initial: 2m, max: 5 minutes}}\n"
+    )
+
+    assert [fault.code.value for fault in compile_workflow(source).faults] == ["wrong_type"]

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - what is said stands on one line
 """What is known of values before any run, and what is said where they cannot be used: at its place, with a remedy."""
 
 from __future__ import annotations
@@ -5,11 +6,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from textwrap import dedent
+from typing import cast
 
 import pytest
 
 from headway.coordinator.core.cel import ExpressionError, ExpressionInvalid, compile_expression
 from headway.coordinator.core.compiler import Fault, compile_workflow
+from headway.coordinator.core.compiler.language import COUNTS_IN_EXPRESSIONS
+from headway.coordinator.core.decide._scope import counts_of
+from headway.coordinator.core.rows import LoopRow
 
 SCHEMA = """
 workflow: w
@@ -242,3 +247,171 @@ nodes:
 edges: [{from: a, on: failure, to: b}]
 """
     assert compile_workflow(source).faults == ()
+
+
+KNOWN = """\
+workflow: w
+input_schema:
+  type: object
+  properties:
+    n: {type: integer}
+    t: {type: string}
+    l: {type: array, items: {type: string}}
+    m: {type: object, additionalProperties: {type: string}}
+    o: {type: object, required: [k], properties: {k: {type: integer}, z: {type: string}}, additionalProperties: false}
+    e: {enum: [gift, order]}
+    any: {}
+output_schema: {type: object, required: [k], properties: {k: {type: integer}}, additionalProperties: false}
+vars: {v: {type: integer}, w: {enum: [gift, card]}, free: {}}
+nodes:
+  before: {type: call, handler: h, output_schema: {type: object, required: [n], properties: {n: {type: integer}}}}
+  pl: {type: wait_for_event, event: e, payload_schema: {type: object, properties: {q: {type: integer}}, additionalProperties: false}}
+  two: {type: wait_for_event, event: e, count: 2, payload_schema: {type: object, properties: {q: {type: integer}}}}
+  s: {type: set, values: {v: "${input.n}", free: "${input.t}"}}
+  sw: {type: switch, cases: [{when: input.n > 1, to: p}], default: p}
+  p: {type: wait, duration: 1s}
+  de: {type: subflow, workflow: other, detach: true}
+  m1: {type: map, over: "${input.l}", body: {type: call, handler: h, output_schema: {type: object, properties: {r: {type: string}}}}}
+  r1: {type: repeat, until: last.n > 1, max_iterations: 2, body: {type: call, handler: h, output_schema: {type: object, properties: {n: {type: integer}}}}}
+  r2: {type: repeat, until: "true", max_iterations: 2, output: {a: "${input.n}"}, body: {type: call, handler: h}}
+  a: @
+  end: {type: finish, output: {k: 1}}
+edges: [[before, pl, two, s, sw], [p, de, m1, r1, r2, a], [r2, end]]
+"""
+CALL = "{type: call, handler: h, input: %s}"
+IN_MAP = "{type: map, over: %s, body: {type: call, handler: h, input: %s}}"
+IN_REPEAT = "{type: repeat, until: %s, max_iterations: 2, body: {nodes: {b: {type: call, handler: h, input: %s, output_schema: {type: object, properties: {n: {type: integer}}, additionalProperties: false}}}}}"
+# What every key with expressions must yield; and what is known wherever one stands.
+CANNOT_BE: list[tuple[str, str]] = [
+    ("{type: map, over: '${input.n}', body: {type: call, handler: h}}", "over must be a list or a map, this is a number"),
+    ("{type: map, over: 'x-${input.t}', body: {type: call, handler: h}}", "over must be a list or a map, this is text"),
+    ("{type: wait, duration: '${input.n}'}", "duration must be text, this is a number"),
+    ("{type: wait, duration: '${input.n * 60}'}", "duration must be text, this is a number"),
+    ("{type: wait, duration: ['${input.t}']}", "duration must be text, this is a list"),
+    ("{type: wait, until: '${input.m}'}", "until must be text, this is a map"),
+    ("{type: wait, until: '${input.t}', zone: '${input.n}'}", "zone must be text, this is a number"),
+    ("{type: wait_for_event, event: '${input.n}'}", "event must be text, this is a number"),
+    ("{type: wait_for_event, event: e, filter: input.n}", "a condition must be true or false, this is a number"),
+    ("{type: wait_for_event, event: e, filter: payload.q, payload_schema: {properties: {q: {type: integer}}}}",
+     "a condition must be true or false, this is a number"),
+    ("{type: wait_for_event, event: e, filter: payload.z == 1, payload_schema: {properties: {q: {type: integer}}, additionalProperties: false}}",
+     "the payload has no z"),
+    ("{type: http, request: {url: '${input.n}'}}", "url must be text, this is a number"),
+    ("{type: http, request: {url: u, headers: '${input.l}'}}", "headers must be a map, this is a list"),
+    ("{type: http, request: {url: u, query: 'x${input.t}'}}", "query must be a map, this is text"),
+    ("{type: http, request: {url: u, headers: {a: '${input.n}', b: '${input.l}'}}}",
+     "the header b must be true or false or a number or text, this is a list"),
+    ("{type: http, request: {url: u, headers: {a: 1, b: [2]}}}", "the header b must be text or a number"),
+    ("{type: subflow, workflow: other, key: '${input.l}'}", "key must be a number or text, this is a list"),
+    ("{type: set, values: {v: '${input.t}'}}", "v breaks its schema in vars: $ must be a number, this is text"),
+    ("{type: set, values: {v: 'x${input.n}'}}", "v breaks its schema in vars: $ must be a number, this is text"),
+    ("{type: set, values: {w: '${input.l}'}}", "w breaks its schema in vars: $ must be text, this is a list"),
+    ("{type: finish, output: '${input.n}'}", "the output of a breaks output_schema: $ must be a map, this is a number"),
+    ("{type: finish, output: {k: '${input.t}'}}", "the output of a breaks output_schema: $.k must be a number, this is text"),
+    ("{type: finish, output: {j: '${input.n}'}}", "the output of a breaks output_schema: $.k is required"),
+    ("{type: finish, output: {k: 1, j: '${input.n}'}}", "the output of a breaks output_schema: $.j may not be there"),
+    ("{type: finish, output: '${nodes.before.output}'}", "the output of a breaks output_schema: $.n may not be there"),
+    (IN_REPEAT % ("index", "1"), "a condition must be true or false, this is a number"),
+    (IN_REPEAT % ("last.n", "1"), "a condition must be true or false, this is a number"),
+    (IN_REPEAT % ("last.m == 1", "1"), "last has no m"),
+    (IN_REPEAT % ("nodes.b.output.m == 1", "1"), "the output of b has no m"),
+    (IN_REPEAT % ("'true'", "'${last.n + input.t}'"), "+ is used on a number and text"),
+    (IN_REPEAT % ("'true'", "'${index + input.t}'"), "+ is used on a number and text"),
+    (IN_REPEAT % ("'true'", "'${loops.a.index.x}'"), "loops.a.index is a number: it has no field x"),
+    ("{type: repeat, while: last.n, max_iterations: 2, body: {type: call, handler: h, output_schema: {type: object, properties: {n: {type: integer}}}}}",
+     "a condition must be true or false, this is a number"),
+    (IN_MAP % ("'${input.l}'", "'${item + 1}'"), "+ is used on text and a number"),
+    (IN_MAP % ("'${input.l}'", "'${item.x}'"), "item is text: it has no field x"),
+    (IN_MAP % ("'${input.l}'", "'${loops.a.item.x}'"), "loops.a.item is text: it has no field x"),
+    (IN_MAP % ("[1, 2]", "'${item.x}'"), "item is a number: it has no field x"),
+    (IN_MAP % ("[{a: 1}, {b: 2}]", "'${item.c}'"), "item has no c"),
+    (IN_MAP % ("'${input.m}'", "'${item.kee}'"), "item has no kee"),
+    (IN_MAP % ("'${nodes.m1.output}'", "'${item.r * 2}'"), "* takes a number, this is text"),
+    ("{type: map, over: '${input.l}', output: '${nodes.step.output.z}', body: {type: http, request: {url: u}}}",
+     "the output of step has no z"),
+    (CALL % "'${nodes.pl.output.z}'", "the output of pl has no z"),
+    (CALL % "'${nodes.two.output.q}'", "nodes.two.output is a list: it has no field q"),
+    (CALL % "'${nodes.m1.output.foo}'", "nodes.m1.output is a list: it has no field foo"),
+    (CALL % "'${nodes.m1.counts.fialed}'", "what is counted has no fialed"),
+    (CALL % "'${nodes.r2.output.b}'", "the output of r2 has no b"),
+    (CALL % "'${nodes.r2.output.a + input.t}'", "+ is used on a number and text"),
+    (CALL % "'${nodes.s.output.x}'", "the output of s has no x"),
+    (CALL % "'${nodes.s.output.free * 2}'", "* takes a number, this is text"),
+    (CALL % "'${nodes.sw.output.too}'", "the output of sw has no too"),
+    (CALL % "'${nodes.p.output.x}'", "nodes.p.output is null: it has no field x"),
+    (CALL % "'${nodes.de.output.id}'", "the output of de has no id"),
+    (CALL % "'${vars.v + input.t}'", "+ is used on a number and text"),
+    (CALL % "'${vars.free * 2}'", "* takes a number, this is text"),
+]  # fmt: skip
+MAY_BE = [
+    "{type: map, over: '${input.m}', body: {type: call, handler: h, input: '${item.key + item.value.x}'}}",
+    "{type: map, over: '${input.any}', body: {type: call, handler: h, input: '${item.x + 1}'}}",
+    "{type: map, over: '${nodes.m1.output}', body: {type: call, handler: h, input: '${item == null ? 1 : 2}'}}",
+    "{type: map, over: [a, {b: 1}], body: {type: call, handler: h, input: '${item.b}'}}",
+    "{type: wait, duration: '${string(input.n)}s'}",
+    "{type: wait, duration: '${input.any}'}",
+    "{type: wait_for_event, event: 'e-${input.n}', filter: payload.x == 1}",
+    "{type: subflow, workflow: other, key: '${input.n}'}",
+    "{type: set, values: {v: '${input.any}', w: '${input.e}', free: '${input.l}'}}",
+    "{type: finish, output: {k: '${input.any}'}}",
+    "{type: finish, output: '${input.any}'}",
+    "{type: finish, output: '${input.o}'}",
+    "{type: finish, outcome: failed, output: {why: '${input.t}'}}",
+    IN_REPEAT % ("last == null || last.n > 1", "'${last == null ? 0 : last.n + 1}'"),
+    CALL % "'${nodes.r1.output.n + nodes.m1.counts.total}'",
+    CALL % "'${nodes.sw.output.to == null ? nodes.de.output.run_id : input.t}'",
+    CALL % "'${nodes.two.output[0].q + 1}'",
+]
+
+
+@pytest.mark.parametrize(("node", "message"), CANNOT_BE)
+def test_what_cannot_be_is_met_in_every_key(node: str, message: str) -> None:
+    assert [fault.message for fault in compile_workflow(KNOWN.replace("@", node)).faults] == [message]
+
+
+@pytest.mark.parametrize("node", MAY_BE)
+def test_what_may_be_is_left_alone_in_every_key(node: str) -> None:
+    assert [str(fault) for fault in compile_workflow(KNOWN.replace("@", node)).faults] == []
+
+
+def test_expressions_of_labels_are_checked_like_others() -> None:
+    source = KNOWN.replace("workflow: w\n", "workflow: w\nlabels: {a: '${input.o.zz}', b: '${input.n + input.t}'}\n")
+
+    (one, other) = compile_workflow(source.replace("@", CALL % "1")).faults
+    assert (one.line, one.message) == (2, "the input has no o.zz")
+    assert (other.line, other.message) == (2, "+ is used on a number and text")
+
+
+def test_what_is_counted_is_what_a_map_tells() -> None:
+    loop = LoopRow(path="m", attempt=1, total=0)
+
+    assert tuple(cast("dict[str, int]", counts_of(loop))) == COUNTS_IN_EXPRESSIONS
+
+
+def test_labels_are_no_lists() -> None:
+    source = KNOWN.replace("workflow: w\n", "workflow: w\nlabels: {a: '${input.l}', b: '${input.n}'}\n")
+
+    (fault,) = compile_workflow(source.replace("@", CALL % "1")).faults
+    assert (fault.line, fault.column, fault.remedy) == (2, 16, "write one label for each value")
+    assert fault.message == "the label a must be true or false or a number or text, this is a list"
+
+
+def test_what_the_map_further_out_gives_is_known_by_its_name() -> None:
+    source = """\
+    workflow: w
+    nodes:
+      outer:
+        type: map
+        over: [{kind: gift, count: 2}]
+        body:
+          nodes:
+            inner:
+              type: map
+              over: "${loops.outer.item.kind}"
+              body: {type: call, handler: h, input: "${loops.outer.item.cnt}"}
+    """
+
+    assert kinds(source) == [
+        (10, 20, "over must be a list or a map, this is text"),
+        (11, 52, "loops.outer.item has no cnt"),
+    ]

@@ -634,11 +634,11 @@ async def test_it_is_warned_of_workflows_that_are_not_there_for_subflow_nodes(wo
     source = """
 workflow: caller
 nodes:
-  one: {type: subflow, workflow: leaf}
+  one: {type: subflow, workflow: leaf, input: {n: 1}}
   two:
     type: map
     over: "${input}"
-    body: {type: subflow, workflow: leaf, version: 2}
+    body: {type: subflow, workflow: leaf, version: 2, input: {n: 1}}
   again: {type: subflow, workflow: caller}
 """
 
@@ -673,6 +673,49 @@ async def test_a_deploy_does_not_warn_of_what_is_deployed_beside_it(world: World
     assert [each.message for each in answer.warnings if each.code == "not_deployed"] == [
         "no workflow missing is deployed in namespace default"
     ]
+
+
+@pytest.mark.parametrize("by", ["deploying", "checking"])
+async def test_it_is_warned_of_inputs_and_reads_that_do_not_go_with_the_child(world: World, by: str) -> None:
+    source = """
+workflow: caller
+nodes:
+  one: {type: subflow, workflow: leaf, input: {n: text}}
+  two: {type: subflow, workflow: leaf, version: 1, input: {n: "x-${input.x}"}}
+  three: {type: subflow, workflow: leaf, version: 2, input: {n: "x-${input.x}"}}
+  use: {type: call, handler: h, input: "${nodes.two.output.total} ${nodes.three.output.total}"}
+edges: [[one, two, three, use]]
+"""
+    first = LEAF.replace("nodes:", "output_schema: {properties: {sum: {}}, additionalProperties: false}\nnodes:")
+    await world.first.deploy(first)
+    await world.first.deploy(
+        LEAF.replace("input_schema", "output_schema: {}\ninput_schema").replace("integer", "string")
+    )
+
+    if by == "checking":
+        warnings: Any = (await world.first.definitions.Check(definitions_pb2.CheckRequest(source=source))).faults
+    else:
+        warnings = (await world.first.definitions.Deploy(definitions_pb2.DeployRequest(source=source))).warnings
+
+    assert [(each.line, each.message, each.warning) for each in warnings] == [
+        (5, "the input breaks input_schema of leaf: $.n must be a number, this is text", True),
+        (7, "the output of two has no total", True),
+    ]
+
+
+async def test_it_is_warned_of_children_whatever_else_is_wrong(world: World) -> None:
+    source = PARENT.replace("h.after,", "h.after, colour: red,").replace("n: ", "m: ")
+
+    async def said() -> list[tuple[str, bool]]:
+        checked = await world.first.definitions.Check(definitions_pb2.CheckRequest(source=source))
+        assert checked.workflow == ""
+        return [(each.code, each.warning) for each in checked.faults]
+
+    before = await said()
+    await world.first.deploy(LEAF)
+
+    assert before == [("not_deployed", True), ("unknown_key", False)]
+    assert await said() == [("type_mismatch", True), ("unknown_key", False)]
 
 
 async def test_while_there_is_no_room_for_starts_ends_and_stops_are_still_told(

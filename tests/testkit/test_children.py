@@ -401,3 +401,21 @@ def test_a_child_that_does_not_compile_is_told_with_its_file() -> None:
 
     assert not report.passed
     assert [fault.line for fault in report.children[0].faults] == [2]
+
+
+def test_a_workflow_is_held_against_the_schemas_of_its_children() -> None:
+    flow = {
+        "parent": """
+            nodes:
+              ask: {type: subflow, workflow: child, input: {m: "${input.n}"}}
+              after: {type: set, values: {got: "${nodes.ask.output.anwser}"}}
+            edges: [[ask, after]]
+        """,
+        "child": "output_schema: {properties: {answer: {}}, additionalProperties: false}" + CHILD % "",
+    }
+    report = family_report(flow, "cases: [{name: it, mocks: {do.ask: {output: 1}}}]")
+
+    assert [(fault.message, fault.warning) for fault in report.workflow.faults] == [
+        ("the input breaks input_schema of child: $.n is required", True),
+        ("the output of ask has no anwser", True),
+    ]

@@ -180,6 +180,13 @@ def test_a_node_in_a_body_is_named_with_its_item_where_one_is_meant(text: str, f
     assert [str(each) for each in report_on(LOOP, text).faults] == [fault]
 
 
+def test_keys_of_ones_own_stand_at_the_top_and_say_nothing() -> None:
+    report = report_on(FLOW, "x-mocks: &mocks {charge: {output: 1}}\ncases: [{name: it, mocks: *mocks}]")
+
+    assert report.faults == ()
+    assert report.passed
+
+
 def test_what_is_no_yaml_is_said_as_for_workflows() -> None:
     report = report_on(FLOW, "cases: [")
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from headway.coordinator.core.compiler import compile_workflow
+from headway.coordinator.core.compiler import compile_workflow, hold_together
 from headway.coordinator.core.compiler.json_schema import json_schema
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.rpc import server
@@ -83,8 +83,9 @@ def _migrate() -> int:
 
 def _check(files: list[Path], *, as_json: bool) -> int:
     report = []
-    for file in files:
-        result = compile_workflow(file.read_text(encoding="utf-8"), zone_names())
+    sources = [file.read_text(encoding="utf-8") for file in files]
+    results = hold_together(sources, [compile_workflow(source, zone_names()) for source in sources])
+    for file, result in zip(files, results, strict=True):
         workflow = result.plan.workflow if result.plan is not None else ""
         faults = [
             {

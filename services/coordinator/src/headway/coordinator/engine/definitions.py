@@ -3,16 +3,19 @@
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import TypeAlias, TypeVar
 
 import orjson
 
 from headway.coordinator.core.compiler import Code, CompileResult, Fault, compile_workflow
-from headway.coordinator.core.compiler.compile import Named
-from headway.coordinator.core.compiler.faults import Enough, Faults
+from headway.coordinator.core.compiler.children import Named, check_children
+from headway.coordinator.core.compiler.faults import Enough, Faults, in_order
+from headway.coordinator.core.compiler.types import Child
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.plan_codec import encode_plan
 from headway.coordinator.core.refusals import DefinitionFaulty, WorkflowNotFound
@@ -27,7 +30,9 @@ from headway.coordinator.store.statements import SQL
 from headway.coordinator.zones import zone_names
 
 REMEMBERED = 1_024  # workflows whose deployed version is remembered
+LOOKED_INTO = 64  # workflows that the nodes of one definition run: so many are held against it
 STRIDE = 0.005  # seconds from one look-up to the next, at the least: a decision takes longer
+T = TypeVar("T")
 Chosen: TypeAlias = tuple[int, Graph] | WorkflowNotFound
 """The version that a run takes, and its graph; or why there is none."""
 
@@ -78,14 +83,12 @@ class Definitions:
             Overloaded: too many look.
         """
         result = await _compiled(source)
-        if result.plan is None:
-            return "", result.faults
-        missing: tuple[Fault, ...] = ()
+        found = _Children()
         if others := _others(result, beside):
             with translated():
                 async with self._reads.acquire() as connection:
-                    missing = await _missing(connection, namespace, others)
-        return result.plan.workflow, _in_order(*result.faults, *missing)
+                    found = await self._find_children(connection, namespace, others)
+        return result.plan.workflow if result.plan is not None else "", await _with_children(source, result, found)
 
     async def deploy(
         self, namespace: str, source: str, beside: Collection[str] = (), *, dry_run: bool = False
@@ -124,9 +127,9 @@ class Definitions:
                 if changed and not dry_run:
                     await make_deployed(connection, namespace, workflow, version)
                 others = _others(result, beside)
-                missing = await _missing(connection, namespace, others) if others else ()
+                found = await self._find_children(connection, namespace, others) if others else _Children()
         effect = await before.effect(source)
-        warnings = _in_order(*result.faults, *missing)
+        warnings = await _with_children(source, result, found)
         return Deployed(workflow=workflow, version=version, changed=changed, warnings=warnings, effect=effect)
 
     def remembered(self, namespace: str, workflow: str) -> tuple[int, Graph] | None:
@@ -180,6 +183,23 @@ class Definitions:
                     graph = await self._plans.get(connection, key)
         return graph
 
+    async def _find_children(self, connection: Connection, namespace: str, named: Sequence[Named]) -> "_Children":
+        deployed = await find_deployed(connection, {(namespace, each.workflow) for each in named})
+        stored = await find_versions(connection, [(namespace, each.workflow, each.version) for each in named])
+        found: dict[tuple[str, int], VersionKey] = {}
+        for each in named:
+            version = each.version or deployed.get((namespace, each.workflow), 0)
+            key = (namespace, each.workflow, version)
+            if key in stored or (version and not each.version):
+                found[each.workflow, each.version] = key
+        missing = [each for each in named if (each.workflow, each.version) not in found]
+        children: dict[tuple[str, int], Child] = {}
+        for name, key in islice(found.items(), LOOKED_INTO):
+            with suppress(PlanMissing):  # deleted just now
+                plan = (await self._plans.get(connection, key)).plan
+                children[name] = plan.input_schema, plan.output_schema
+        return _Children(namespace=namespace, named=named, missing=missing, schemas=children)
+
     async def _look_up(self, tickets: Sequence[Ticket[VersionKey]]) -> Committed[VersionKey]:
         keys = list(dict.fromkeys(ticket.item for ticket in tickets))
         workflows = {key[:2] for key in keys if not key[2]}
@@ -211,37 +231,55 @@ class Definitions:
             return not_found(*key[:2], version)
 
 
-async def _missing(connection: Connection, namespace: str, named: Sequence[Named]) -> tuple[Fault, ...]:
-    """Warnings of workflows that subflow nodes name and that are not there now."""
-    deployed = await find_deployed(connection, {(namespace, each.workflow) for each in named})
-    stored = await find_versions(connection, [(namespace, each.workflow, each.version) for each in named])
-    faults = Faults()
-    for each in named:
-        if each.version and (namespace, each.workflow, each.version) not in stored:
-            message = f"there is no version {each.version} of {each.workflow} in namespace {namespace}"
-        elif not each.version and (namespace, each.workflow) not in deployed:
-            message = f"no workflow {each.workflow} is deployed in namespace {namespace}"
-        else:
-            continue
-        remedy = "deploy it, too, before a run comes to this node"
-        with suppress(Enough):
-            faults.add(each.place, Code.NOT_DEPLOYED, message, remedy, warning=True)
-    return faults.ordered()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Children:
+    """What there is of the workflows that subflow nodes name.
+
+    Attributes:
+        named: where each is named. missing: those that are not there now.
+        schemas: of the others, by name and version.
+    """
+
+    namespace: str = ""
+    named: Sequence[Named] = ()
+    missing: Sequence[Named] = ()
+    schemas: Mapping[tuple[str, int], Child] = field(default_factory=dict[tuple[str, int], Child])
+
+    def faults(self) -> tuple[Fault, ...]:
+        """Warnings of what is missing."""
+        faults = Faults()
+        for each in self.missing:
+            message = f"no workflow {each.workflow} is deployed in namespace {self.namespace}"
+            if each.version:
+                message = f"there is no version {each.version} of {each.workflow} in namespace {self.namespace}"
+            remedy = "deploy it, too, before a run comes to this node"
+            with suppress(Enough):
+                faults.add(each.place, Code.NOT_DEPLOYED, message, remedy, warning=True)
+        return faults.ordered()
 
 
 def _others(result: CompileResult, beside: Collection[str] = ()) -> list[Named]:
     """What its subflow nodes name and what may not be there; a version of what comes `beside` may not be, either."""
-    own = "" if result.plan is None else result.plan.workflow
+    own = "" if result.draft is None else result.draft.workflow
     return [each for each in result.named if each.workflow != own and (each.version or each.workflow not in beside)]
 
 
-def _in_order(*faults: Fault) -> tuple[Fault, ...]:
-    return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column)))
+async def _with_children(source: str, result: CompileResult, found: "_Children") -> tuple[Fault, ...]:
+    """All that is said of a workflow: also of those that its subflow nodes name."""
+    told: tuple[Fault, ...] = ()
+    if result.draft is not None and found.schemas:
+        check = partial(check_children, source, result.draft, result.faults, found.named, found.schemas)
+        told = await _off_the_loop(check)
+    return in_order((*result.faults, *told, *found.faults()))
 
 
 async def _compiled(source: str) -> CompileResult:
-    """Compile, off the event loop: a large file takes a while."""
-    return await asyncio.get_running_loop().run_in_executor(None, _compile, source)
+    return await _off_the_loop(partial(_compile, source))
+
+
+async def _off_the_loop(work: Callable[[], T]) -> T:
+    """Do what takes a while with a large file."""
+    return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
 def _compile(source: str) -> CompileResult:

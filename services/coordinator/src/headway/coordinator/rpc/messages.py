@@ -102,8 +102,9 @@ def run_of(run_id: UUID, row: RunRow) -> pb.Run:
 
 def retry_response(answer: Mapping[str, Any]) -> pb.RetryResponse:
     """What a retry comes to."""
-    undone = [{**each, "state": _TASK_STATES[each["state"]]} for each in answer["undone"]]
-    return pb.RetryResponse(**{**answer, "undone": undone})
+    undone: Any = [{**each, "state": _TASK_STATES[each["state"]]} for each in answer["undone"]]
+    fields: dict[str, Any] = {**answer, "undone": undone}
+    return pb.RetryResponse(**fields)
 
 
 def _trace_id(traceparent: str) -> str:

@@ -119,7 +119,7 @@ class _Reader:
         self._mentions: list[Mention] = []
 
     def file(self, tree: YamlMap) -> TestFile:
-        entries = self._entries(tree, language.FILE, "a test file")
+        entries = Entries(self._reading, tree, language.FILE, "a test file", is_file=True)
         shared = self._mocks(entries)
         found: dict[str, Case] = {}
         for item in self._maps(entries, "cases"):

@@ -1,14 +1,13 @@
 """Runs a test file: its cases, one after the other, and what is to be said of them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from headway.coordinator.core.compiler import Code, Fault, compile_workflow
+from headway.coordinator.core.compiler import Code, CompileResult, Fault, compile_workflow, hold_together
 from headway.coordinator.core.compiler.faults import Enough, Faults
 from headway.coordinator.core.graph import Graph
-from headway.coordinator.core.plan import Place, Plan
+from headway.coordinator.core.plan import Place
 from headway.coordinator.testkit.agenda import Chooser, next_script
 from headway.coordinator.testkit.bodies import graphs_of
 from headway.coordinator.testkit.cases import Case, TestFile
@@ -20,6 +19,8 @@ from headway.coordinator.testkit.reading import read_tests
 from headway.coordinator.testkit.telling import tell
 from headway.coordinator.testkit.workers import RunPython
 from headway.coordinator.zones import zone_names
+
+_UNREAD = CompileResult(plan=None, faults=())
 
 
 class WorkflowUnreadable(Exception):
@@ -128,30 +129,34 @@ def run_tests(
         return FileReport(workflow=unread, faults=faults.ordered())
     zones = zone_names()
     files = [(tests.workflow, tests.workflow_place), *tests.children]
-    read = [_read(file, place, read_workflow, zones, faults) for file, place in files]
-    plans = {report.workflow: plan for report, plan in read if plan is not None}
-    main = read[0][0]
+    sources = [_read(file, place, read_workflow, faults) for file, place in files]
+    alone = [_UNREAD if source is None else compile_workflow(source, zones) for source in sources]
+    compiled = hold_together([source or "" for source in sources], alone)
+    read = [_report(file, result) for (file, _), result in zip(files, compiled, strict=True)]
+    plans = {result.plan.workflow: result.plan for result in compiled if result.plan is not None}
+    main = read[0]
     if len(plans) == len(read):
         graphs = {workflow: graphs_of(Graph(plan)) for workflow, plan in plans.items()}
         with suppress(Enough):
             check_mentions(tests, main.workflow, graphs, faults)
         if not faults.fatal():
-            return _run_all(tests, [report for report, _ in read], graphs, is_wanted, run_python, faults)
-    elif all(plan is not None for _, plan in read):
-        _find_twins(files, [report.workflow for report, _ in read], faults)
-    return FileReport(workflow=main, children=tuple(report for report, _ in read[1:]), faults=faults.ordered())
+            return _run_all(tests, read, graphs, is_wanted, run_python, faults)
+    elif all(result.plan is not None for result in compiled):
+        _find_twins(files, [report.workflow for report in read], faults)
+    return FileReport(workflow=main, children=tuple(read[1:]), faults=faults.ordered())
 
 
-def _read(
-    file: str, place: Place, read_workflow: Callable[[str], str], zones: AbstractSet[str], faults: Faults
-) -> tuple[WorkflowReport, Plan | None]:
+def _read(file: str, place: Place, read_workflow: Callable[[str], str], faults: Faults) -> str | None:
     try:
-        compiled = compile_workflow(read_workflow(file), zones)
+        return read_workflow(file)
     except WorkflowUnreadable as error:
         faults.add(place, Code.WRONG_VALUE, str(error), "name it as it is seen from this file")
-        return WorkflowReport(file=file, workflow=""), None
-    plan = compiled.plan
-    return WorkflowReport(file=file, workflow="" if plan is None else plan.workflow, faults=compiled.faults), plan
+        return None
+
+
+def _report(file: str, compiled: CompileResult) -> WorkflowReport:
+    workflow = "" if compiled.plan is None else compiled.plan.workflow
+    return WorkflowReport(file=file, workflow=workflow, faults=compiled.faults)
 
 
 def _find_twins(files: Sequence[tuple[str, Place]], workflows: Sequence[str], faults: Faults) -> None:

@@ -16,6 +16,7 @@ from headway.coordinator.core.cel._evaluator import (
     compile_expression,
     references,
 )
+from headway.coordinator.core.cel._facts import told_by
 from headway.coordinator.core.cel._kinds import (
     BOOLEAN,
     LIST,
@@ -55,6 +56,7 @@ __all__ = [
     "bare_path",
     "compile_expression",
     "references",
+    "told_by",
     "type_name",
     "words_for",
 ]

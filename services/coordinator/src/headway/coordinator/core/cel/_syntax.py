@@ -67,10 +67,14 @@ def read_syntax(serialized: bytes) -> Syntax:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that is spelt out; `text` is set when it is a text. `kind`: as in `_kinds`."""
+    """A value that is spelt out; `text` is set when it is a text, `truth` when it is true or false.
+
+    `kind`: as in `_kinds`.
+    """
 
     kind: str
     text: str | None
+    truth: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +182,7 @@ _ANY_TYPE, _ANY_VALUE = 1, 2
 _EXPRESSION_AND_SOURCE = {"CheckedExpr": (4, 5), "ParsedExpr": (2, 3)}
 _SOURCE_POSITIONS, _MAP_KEY, _MAP_VALUE = 4, 1, 2
 _ID, _CONSTANT, _NAME, _SELECT, _CALL, _LIST, _STRUCT, _LOOP = 2, 3, 4, 5, 6, 7, 8, 9
-_CONSTANT_TEXT, _NAME_TEXT = 6, 1
+_CONSTANT_TRUTH, _CONSTANT_TEXT, _NAME_TEXT = 2, 6, 1
 _CONSTANT_KINDS = {1: "null", 2: "boolean", 3: "number", 4: "number", 5: "number", 6: "text"}
 _SELECT_OPERAND, _SELECT_FIELD, _SELECT_TEST = 1, 2, 3
 _CALL_TARGET, _CALL_FUNCTION, _CALL_ARGUMENTS = 1, 2, 3
@@ -226,4 +230,5 @@ def _decode_tree(message: Message, offsets: dict[int, int]) -> Tree:
         return Loop(names, decode(loop.messages(*_LOOP_OUTSIDE)), decode(loop.messages(*_LOOP_INSIDE)))
     constant = message.message(_CONSTANT)
     kind = next((kind for number, kind in _CONSTANT_KINDS.items() if number in constant), "other")
-    return Constant(kind, constant.text(_CONSTANT_TEXT) if kind == "text" else None)
+    text = constant.text(_CONSTANT_TEXT) if kind == "text" else None
+    return Constant(kind, text, bool(constant.integer(_CONSTANT_TRUTH)) if kind == "boolean" else None)

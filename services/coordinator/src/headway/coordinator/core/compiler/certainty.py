@@ -1,10 +1,11 @@
 """Which nodes have surely succeeded when another one runs.
 
 A node that reads `nodes.x.output` needs x to have run and succeeded, on every way by which it can itself be reached.
-Two things make that sure. What a node waits for, and is blocked by if it fails, is *forced*: if it runs at all, it
-succeeded. Whether it runs is seen from *scenarios*: sets of choices, such as "gate went to ship" or "reserve failed
-and its failure was handled". A node lives in the scenarios of its live edges; scenarios that differ only in all the
-ways in which one thing can be chosen are one.
+Three things make that sure. Conditions on the way: behind an edge or a case with `has(nodes.x.output)` x succeeded.
+What a node waits for, and is blocked by if it fails, is *forced*: if it runs at all, it succeeded. Whether it runs is
+seen from *scenarios*: sets of choices, such as "gate went to ship" or "reserve failed and its failure was handled". A
+node lives in the scenarios of its live edges; scenarios that differ only in all the ways in which one thing can be
+chosen are one.
 
 The answer errs on the side of doubt: conditions on edges are taken to be independent of each other, and a graph with
 very many ways is not followed to the end. Doubt costs the author a `has(…)`.
@@ -15,8 +16,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+from headway.coordinator.core.cel import compile_expression, told_by
 from headway.coordinator.core.compiler.graph import Shape
-from headway.coordinator.core.plan import Edge, EdgeKind, Node
+from headway.coordinator.core.plan import Edge, EdgeKind, Expression, Node, VariablePath
 
 # (what is chosen, how): ("node reserve", "failed"), ("failure reserve", "4") for the edge that takes it,
 # ("switch gate", "ship"), ("edge 4", "held"), ("join all", "held"). Of the nodes, only those with failure edges are
@@ -34,8 +36,12 @@ _ALWAYS: Ways = frozenset({frozenset[Choice]()})
 class Certainty:
     """Answers for one acyclic graph."""
 
-    def __init__(self, nodes: Mapping[str, Node], shape: Shape) -> None:
+    def __init__(
+        self, nodes: Mapping[str, Node], shape: Shape, at_start: frozenset[VariablePath] = frozenset()
+    ) -> None:
+        """Answers for a graph. `at_start`: what conditions have told before it begins."""
         self._nodes = nodes
+        self._at_start = at_start
         self._shape = shape
         self._targets = {name: _targets_of(node, shape) for name, node in nodes.items() if node.cases}
         self._cases = {case.edge for node in nodes.values() for case in node.cases}
@@ -55,6 +61,20 @@ class Certainty:
         if one == edge.source:
             return edge.on is EdgeKind.SUCCESS
         return self.has_succeeded(one, edge.source)
+
+    def is_told(self, what: VariablePath, when_runs: str) -> bool:
+        """Returns whether conditions on every way to a node have told that something is there.
+
+        Args:
+            what: a node as `("nodes", name)`, which may be one outside of this graph, or a variable.
+            when_runs: the node.
+        """
+        bit = self._told_bits.get(what)
+        return bit is not None and bool(self._on_every_way[when_runs] & bit)
+
+    def is_told_at(self, what: VariablePath, edge: Edge) -> bool:
+        """Returns whether what an edge asks and says tells that something is there: an error, when it is followed."""
+        return what in self._told_on_edges.get(edge.index, ())
 
     def exclude(self, one: str, other: str) -> bool:
         """Returns whether two nodes surely never both run: each way to the one rules out every way to the other."""
@@ -174,14 +194,48 @@ class Certainty:
 
     @cached_property
     def _on_every_way(self) -> dict[str, int]:
-        """Per node, as bits, those whose success each live edge into it brings along."""
+        """Per node, as bits, what each live edge into it brings along: who succeeded, and what is told."""
         found: dict[str, int] = {}
+        told = {index: self._bits_of(paths) for index, paths in self._told_on_edges.items()}
+        at_start = self._bits_of(self._at_start)
         for name in self._shape.order:
             edges = [self._shape.edges[index] for index in self._shape.incoming[name]]
             live = (edge for edge in edges if self._choices_of(edge) is not None)
-            brought = [found[edge.source] | self._success_bit(edge) for edge in live]
+            brought = [found[edge.source] | self._success_bit(edge) | told.get(edge.index, 0) for edge in live]
             found[name] = _united(brought) if (self._nodes[name].need or 1) >= len(edges) else _common(brought)
+            found[name] |= at_start
         return found
+
+    def _bits_of(self, paths: Iterable[VariablePath]) -> int:
+        return _united(self._told_bits.get(path, 0) for path in paths)
+
+    @cached_property
+    def _told_bits(self) -> dict[VariablePath, int]:
+        """A bit for each thing that a condition tells of: that of the node, or one behind those of all nodes.
+
+        An error is there, or not, for one node alone: it goes no further.
+        """
+        bits: dict[VariablePath, int] = {}
+        first = len(self._nodes)
+        for path in (*self._at_start, *(path for paths in self._told_on_edges.values() for path in paths)):
+            if path[0] == "nodes" and path[1] in self._nodes:
+                bits[path] = self._shape.bit(path[1])
+            elif path[0] != "error":
+                bits.setdefault(path, 1 << first + len(bits))
+        return bits
+
+    @cached_property
+    def _told_on_edges(self) -> dict[int, frozenset[VariablePath]]:
+        """By edge, what is there when it is followed, as far as its condition tells, or the cases of its switch."""
+        told = {
+            edge.index: what_is_told(edge.when)
+            for edge in self._shape.edges
+            if edge.when is not None and _may_tell(edge.when)
+        }
+        for node in self._nodes.values():
+            if any(_may_tell(case.when) for case in node.cases):
+                told |= _told_by_cases(node)
+        return {index: paths for index, paths in told.items() if paths}
 
     @cached_property
     def _blockers(self) -> "_Blockers":
@@ -223,6 +277,42 @@ class _Blockers:
 
     surely: dict[str, int]
     perhaps: dict[str, int]
+
+
+def what_is_told(condition: Expression, *, holds: bool = True) -> frozenset[VariablePath]:
+    """Returns what is there, if a condition holds or does not: nodes, variables, `error`, each by its first steps."""
+    told = told_by(compile_expression(condition.source).syntax.root, holds=holds)
+    return frozenset(guard_key(path) for path in told or () if _is_telling(path))
+
+
+def _is_telling(path: VariablePath) -> bool:
+    match path:
+        case ("nodes", _, "output", *_) | ("vars", _, *_) | ("error", *_):
+            return True
+        case _:
+            return False
+
+
+def guard_key(path: VariablePath) -> VariablePath:
+    """Returns what must be there so that a path can be read: a node, a variable, an error."""
+    return path[:1] if path[0] == "error" else path[:2]
+
+
+def _may_tell(condition: Expression) -> bool:
+    return any(_is_telling(path) or path[0] == "nodes" for path in (*condition.reads, *condition.tests))
+
+
+def _told_by_cases(switch: Node) -> dict[int, frozenset[VariablePath]]:
+    """By edge of a switch: its case holds, and those before it do not."""
+    told: dict[int, frozenset[VariablePath]] = {}
+    before: frozenset[VariablePath] = frozenset()
+    for case in switch.cases:
+        here = before | what_is_told(case.when)
+        told[case.edge] = told.get(case.edge, here) & here
+        before |= what_is_told(case.when, holds=False)
+    if switch.default_edge is not None:
+        told[switch.default_edge] = told.get(switch.default_edge, before) & before
+    return told
 
 
 def _targets_of(node: Node, shape: Shape) -> frozenset[str]:

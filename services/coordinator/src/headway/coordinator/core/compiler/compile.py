@@ -1,15 +1,17 @@
 """From source to plan: the compiler's one entry, and the order of its steps."""
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.bookkeeping import read_labels, read_retention
+from headway.coordinator.core.compiler.children import Named, check_children
 from headway.coordinator.core.compiler.compensation import check_compensation, edges_for_checking
 from headway.coordinator.core.compiler.drafts import BodyDraft, NodeDraft, with_bodies
 from headway.coordinator.core.compiler.durations import check_durations
 from headway.coordinator.core.compiler.edges import EdgeDraft, add_case_edges, read_edges
-from headway.coordinator.core.compiler.faults import Code, Enough, Fault, Faults, nearest
+from headway.coordinator.core.compiler.faults import Code, Enough, Fault, Faults, in_order, nearest
 from headway.coordinator.core.compiler.fields import Defaults, Entries, Reading, check_name
 from headway.coordinator.core.compiler.graph import Shape
 from headway.coordinator.core.compiler.nodes import read_finally, read_nodes, read_queue, read_schema
@@ -36,26 +38,19 @@ _OF_THE_GRAPH = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """A workflow that a subflow node names, and where. `version` 0: the deployed one."""
-
-    workflow: str
-    version: int
-    place: Place
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CompileResult:
     """What a source compiles to.
 
     Attributes:
         plan: None when there is a fault that is no warning.
+        draft: the plan as far as it could be compiled, whatever is wrong; None: there is nothing of it.
         faults: all that is wrong, warnings included, in the order of the source.
         named: the workflows that it runs inside; whether there are such is not known here.
     """
 
     plan: Plan | None
     faults: tuple[Fault, ...]
+    draft: Plan | None = None
     named: tuple[Named, ...] = ()
 
 
@@ -73,6 +68,24 @@ def compile_workflow(source: str, zones: AbstractSet[str] | None = None) -> Comp
         return CompileResult(plan=None, faults=faults.ordered())
 
 
+def hold_together(sources: Sequence[str], compiled: Sequence[CompileResult]) -> list[CompileResult]:
+    """Returns what workflows compile to that belong together: their subflow nodes are held against the others.
+
+    Args:
+        sources: the YAML of each.
+        compiled: what each compiles to by itself.
+    """
+    plans = [each.plan for each in compiled if each.plan is not None]
+    children = {(plan.workflow, 0): (plan.input_schema, plan.output_schema) for plan in plans}
+    together: list[CompileResult] = []
+    for source, each in zip(sources, compiled, strict=True):
+        told: tuple[Fault, ...] = ()
+        if each.draft is not None and any((one.workflow, one.version) in children for one in each.named):
+            told = check_children(source, each.draft, each.faults, each.named, children)
+        together.append(replace(each, faults=in_order((*each.faults, *told))))
+    return together
+
+
 def _compile_source(text: Source, faults: Faults, zones: AbstractSet[str] | None) -> CompileResult:
     tree = load_yaml(text, faults)
     if tree is None:
@@ -84,11 +97,12 @@ def _compile_source(text: Source, faults: Faults, zones: AbstractSet[str] | None
         faults.say_that_checks_wait()
         return CompileResult(plan=None, faults=faults.ordered())
     plan, named = _compile(reading, tree)
-    return CompileResult(plan=None if faults.fatal() else plan, faults=faults.ordered(), named=named)
+    sound = None if faults.fatal() else plan
+    return CompileResult(plan=sound, faults=faults.ordered(), draft=plan, named=named)
 
 
 def _compile(reading: Reading, tree: YamlMap) -> tuple[Plan, tuple[Named, ...]]:
-    entries = Entries(reading, tree, language.WORKFLOW, "a workflow")
+    entries = Entries(reading, tree, language.WORKFLOW, "a workflow", is_file=True)
     workflow = entries.text("workflow") or ""
     if workflow:
         check_name(reading, workflow, entries.place_of("workflow"), "a workflow")
@@ -111,12 +125,19 @@ def _compile(reading: Reading, tree: YamlMap) -> tuple[Plan, tuple[Named, ...]]:
         labels=labels,
         retention_ms=retention,
     )
-    if not reading.faults.fatal():
-        _check_run_output(reading, entries, drafts, plan)
-    if _check_plan(reading, tree, drafts, plan) or checks_wait:
+    _check_run_output(reading, entries, drafts, plan)
+    check_durations(reading.faults, plan, tree)
+    check_types(reading.faults, reading.source, plan)
+    if checks_wait:
         reading.faults.say_that_checks_wait()
     named = (
-        Named(workflow=name, version=draft.node.child_version, place=draft.places.get("workflow", draft.place))
+        Named(
+            workflow=name,
+            version=draft.node.child_version,
+            place=draft.places.get("workflow", draft.place),
+            input=draft.node.input,
+            input_place=draft.places.get("input", draft.place),
+        )
         for draft in with_bodies(drafts)
         if (name := draft.node.child_workflow)
     )
@@ -157,7 +178,10 @@ def _compile_graph(
     is_whole = is_whole and all(draft.is_whole for draft in drafts.values())
     shape = Shape(tuple(nodes), tuple(draft.edge for draft in edge_drafts))
     undone_by = check_compensation(reading, drafts, edge_drafts)
-    _check_graph(reading, drafts, nodes, edge_drafts, shape, frozenset({FINALLY, *undone_by.values()}))
+    _check_joins(reading, drafts, nodes, shape)
+    _name_cycles(reading, edge_drafts, shape)
+    if is_whole:  # edges that were refused would be missed here
+        _warn_of_isolated(reading, drafts, shape, frozenset({FINALLY, *undone_by.values()}))
     is_whole = is_whole and not shape.back_edges
     if around is not None:
         if around.is_in_finally:
@@ -181,6 +205,10 @@ def _compile_graph(
             nodes[name] = replace(nodes[name], body=body)
             checks_wait = checks_wait or waits
     scope.check_order_of_sets(drafts)
+    if is_whole:
+        check_reachability(reading.faults, nodes, shape, drafts)
+    elif any((node.need or 1) > 1 for node in nodes.values()):
+        checks_wait = True
     if around is not None and around.loop.body is not None:
         scope.check_ends(around.loop.body)
     plan = Plan(
@@ -237,14 +265,13 @@ def _read_variables(reading: Reading, entries: Entries, drafts: dict[str, NodeDr
     for name, schema in tree.entries.items():
         check_name(reading, name, tree.keys[name], "a variable")
         schemas[name] = check_schema(reading, schema, f"the schema of {name}")
-    sound = not reading.faults.fatal()
     for draft in with_bodies(drafts):
         for name, value in draft.node.values.items():
             place = draft.places["values"]
             if name not in schemas:
                 message = f"{draft.node.id} sets {name}, which vars does not name"
                 reading.faults.add(place, Code.UNKNOWN_VARIABLE, message, nearest(name, schemas))
-            elif isinstance(value, Literal) and sound:
+            elif isinstance(value, Literal):
                 problem = misfit_of(reading, schemas[name], value.value, place)
                 if problem:
                     message = f"{name} breaks its schema in vars: {problem}"
@@ -252,43 +279,17 @@ def _read_variables(reading: Reading, entries: Entries, drafts: dict[str, NodeDr
     return schemas
 
 
-def _check_plan(reading: Reading, tree: YamlMap, drafts: dict[str, NodeDraft], plan: Plan) -> bool:
-    """Checks what is seen best when all is compiled.
-
-    Returns:
-        Whether something was left unchecked.
-    """
-    check_durations(reading.faults, plan, tree)
-    check_types(reading.faults, reading.source, plan)
-    if reading.faults.count((*_OF_THE_GRAPH, Code.CYCLE, Code.JOIN_OUT_OF_REACH)):
-        return any((node.need or 1) > 1 for node in plan.nodes.values())
-    check_reachability(reading.faults, plan, lambda node, key: drafts[node].places.get(key, drafts[node].place))
-    return False
-
-
 def _read_all_nodes(reading: Reading, entries: Entries) -> dict[str, NodeDraft]:
     tree = entries.map("nodes")
     return read_nodes(reading, tree) if tree is not None else {}
 
 
-def _check_graph(
-    reading: Reading,
-    drafts: dict[str, NodeDraft],
-    nodes: dict[str, Node],
-    edge_drafts: list[EdgeDraft],
-    shape: Shape,
-    undoing: frozenset[str],
-) -> None:
-    _check_joins(reading, drafts, nodes, shape)
-    _warn_of_isolated(reading, drafts, shape, undoing)
-    if shape.back_edges:
-        _name_cycles(reading, edge_drafts, shape)
-
-
 def _check_run_output(reading: Reading, entries: Entries, drafts: dict[str, NodeDraft], plan: Plan) -> None:
     """Meets outputs that are known before any run and break the run's contract."""
     ends = [draft for draft in with_bodies(drafts) if draft.node.type is NodeType.FINISH]
-    known = [] if ends else [(entries.place_of("output_schema"), "a run without a finish node", Literal(value=None))]
+    known: list[tuple[Place, str, Literal]] = []
+    if drafts and not ends and all(draft.is_whole for draft in with_bodies(drafts)):  # what is not may be meant for one
+        known.append((entries.place_of("output_schema"), "a run without a finish node", Literal(value=None)))
     for draft in ends:
         node = draft.node
         given = node.output or Literal(value=None)
@@ -331,9 +332,7 @@ def _check_joins(reading: Reading, drafts: dict[str, NodeDraft], nodes: dict[str
 
 
 def _warn_of_isolated(reading: Reading, drafts: dict[str, NodeDraft], shape: Shape, undoing: frozenset[str]) -> None:
-    if reading.faults.fatal() or not shape.edges:  # edges that were refused would be missed here
-        return
-    for name, draft in drafts.items():
+    for name, draft in drafts.items() if shape.edges else ():
         if not shape.incoming[name] and not shape.outgoing[name] and name not in undoing:
             message = f"no edge leads to {name} or away from it: it runs at the start, by itself"
             reading.faults.add(

@@ -18,10 +18,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseDraft:
-    """A case of a switch whose edge has no number yet."""
+    """A case of a switch whose edge has no number yet. `sites`: the expressions in it."""
 
     when: Expression
     to: Target
+    sites: tuple[Site, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class NodeDraft:
         node: the node of the plan, without the edges of a switch.
         place: of its id.
         places: where the values of its keys stand.
-        sites: the expressions in it.
+        sites: the expressions in it, those of its cases left out.
         cases, default: switch; no default: nowhere.
         is_whole: no fault in it hides what it is or where it leads.
     """

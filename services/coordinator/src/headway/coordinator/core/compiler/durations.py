@@ -1,13 +1,14 @@
 """Checks durations against each other: what is cut short by something else, and pauses that leave no time to retry."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from headway.coordinator.core.compiler.faults import Code, Faults
-from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlMap
+from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap
 from headway.coordinator.core.durations import spell_duration
 from headway.coordinator.core.plan import (
     FINALLY,
+    RETRYABLE_NODES,
     WORKER_NODES,
     Literal,
     Node,
@@ -15,19 +16,22 @@ from headway.coordinator.core.plan import (
     Object,
     Place,
     Plan,
-    RetryPolicy,
+    Tries,
 )
+
+_OF_TRIES = {"max_attempts", "backoff", "initial", "factor", "max", "jitter"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Span:
-    """A duration as it was set: behind which keys of the node, and how long; None: for ever."""
+    """A duration as it was set: behind which keys, and how long; None: for ever. `whose`: if not the node's own."""
 
-    keys: tuple[str, ...]
+    keys: tuple[str | int, ...]
     milliseconds: int | None
+    whose: str = ""
 
     def __str__(self) -> str:
-        return f"{'.'.join(self.keys)}, {spell_duration(self.milliseconds or 0)},"
+        return f"{self.whose}{'.'.join(map(str, self.keys))}, {spell_duration(self.milliseconds or 0)},"
 
 
 def check_durations(faults: Faults, plan: Plan, tree: YamlMap) -> None:
@@ -38,47 +42,63 @@ def check_durations(faults: Faults, plan: Plan, tree: YamlMap) -> None:
         plan: as far as it could be compiled.
         tree: the map that holds its `nodes`.
     """
-    _check_graph(faults, plan, tree.entries.get("nodes"), plan.deadline_ms)
+    deadline = _Span(keys=("deadline",), milliseconds=plan.deadline_ms, whose="the run's ")
+    _check_graph(faults, plan, tree.entries.get("nodes"), deadline)
     last, written = plan.nodes.get(FINALLY), tree.entries.get(FINALLY)
     if last is not None and last.body is not None and isinstance(written, YamlMap):
-        _check_body(faults, last.body, written, None)  # the run's deadline does not end it
+        _check_body(faults, last.body, written, _timeout_of(last))  # the run's deadline does not end it
 
 
-def _check_graph(faults: Faults, plan: Plan, tree: Yaml | None, deadline_ms: int | None) -> None:
+def _check_graph(faults: Faults, plan: Plan, tree: Yaml | None, around: _Span) -> None:
     entries = tree.entries if isinstance(tree, YamlMap) else {}
     for name, node in plan.nodes.items():
         written = entries.get(name)
         if not isinstance(written, YamlMap):
             continue
-        _Check(faults, node, written, deadline_ms).run()
-        for each in fields(node):
-            inner, inside = getattr(node, each.name), written.entries.get(each.name)
-            if isinstance(inner, Plan) and isinstance(inside, YamlMap):
-                _check_body(faults, inner, inside, deadline_ms)
+        _Check(faults, node, written, around).run()
+        inside = written.entries.get("body")
+        if node.body is not None and isinstance(inside, YamlMap):
+            own = _timeout_of(node)
+            is_shorter = own.milliseconds is not None and own.milliseconds <= (around.milliseconds or own.milliseconds)
+            _check_body(faults, node.body, inside, own if is_shorter else around)
 
 
-def _check_body(faults: Faults, body: Plan, tree: YamlMap, deadline_ms: int | None) -> None:
+def _check_body(faults: Faults, body: Plan, tree: YamlMap, around: _Span) -> None:
     only = YamlMap(place=tree.place, entries=dict.fromkeys(body.nodes, tree), keys={}, size=1)
-    _check_graph(faults, body, tree.entries.get("nodes", only), deadline_ms)
+    _check_graph(faults, body, tree.entries.get("nodes", only), around)
+
+
+def _timeout_of(node: Node) -> _Span:
+    return _Span(keys=("timeout",), milliseconds=node.timeouts.total_ms, whose=f"{node.id}'s ")
 
 
 class _Check:
-    """One node."""
+    """One node. `around`: what ends it whatever it does: the run's deadline, or the time-out of a map around it."""
 
-    def __init__(self, faults: Faults, node: Node, tree: YamlMap, deadline_ms: int | None) -> None:
+    def __init__(self, faults: Faults, node: Node, tree: YamlMap, around: _Span) -> None:
         self._faults = faults
         self._node = node
         self._tree = tree
-        self._deadline_ms = deadline_ms
-        self._attempt = _Span(keys=("timeout", "attempt"), milliseconds=node.timeouts.attempt_ms)
-        self._total = _Span(keys=("timeout", "total"), milliseconds=node.timeouts.total_ms)
+        self._around = around
+        self._attempt, self._total = (
+            _Span(keys=("timeout", name), milliseconds=milliseconds)
+            for name, milliseconds in (("attempt", node.timeouts.attempt_ms), ("total", node.timeouts.total_ms))
+        )
 
     def run(self) -> None:
         if self._node.type in WORKER_NODES:
             self._check_request()
             self._check_lease()
-            self._check_retry()
-        self._check_deadline()
+        if self._node.type in RETRYABLE_NODES and self._is_set("retry", "timeout"):
+            self._check_retry(self._node.retry, ("retry",))
+            for number, rule in enumerate(self._node.retry.rules):
+                self._check_retry(rule, ("retry", "rules", number))
+        if self._node.type is NodeType.REPEAT:
+            self._check_delay()
+        self._check_around()
+
+    def _is_set(self, *keys: str) -> bool:
+        return any(key in self._tree.entries for key in keys)
 
     def _check_request(self) -> None:
         for limit in (self._attempt, self._total):
@@ -94,41 +114,54 @@ class _Check:
                 self._contradicts(lease, message, "leave the lease out, or lower it", warning=True)
                 return
 
-    def _check_retry(self) -> None:
-        policy = self._node.retry
-        if policy.max_attempts <= 1 or policy.rules or "retry" not in self._tree.entries:
+    def _check_retry(self, tries: Tries, keys: tuple[str | int, ...]) -> None:
+        if tries.max_attempts <= 1 or self._inherits(keys):
             return
-        first = _Span(keys=("retry", "initial"), milliseconds=next(_pauses(policy)))
-        deadline = _Span(keys=("deadline",), milliseconds=self._deadline_ms)
-        for limit, whose in ((self._total, ""), (deadline, "the run's ")):
+        first = _Span(keys=(*keys, "initial"), milliseconds=next(_pauses(tries)))
+        budget = _Span(keys=("retry", "budget"), milliseconds=self._node.retry.budget_ms)
+        for limit in (budget, self._total, self._around):
             if limit.milliseconds is None:
                 continue
             if self._cuts(limit, first):
                 pause = spell_duration(first.milliseconds or 0)
-                message = f"no retry fits into {whose}{limit} since the first pause takes {pause}"
+                message = f"no retry fits into {limit} since the first pause takes {pause}"
                 self._contradicts(first, message, "shorten the pause, or give it more time", warning=True)
                 return
-            fitting = 1 + _fitting(policy, limit.milliseconds)
-            if fitting < policy.max_attempts:
-                attempts = _Span(keys=("retry", "max_attempts"), milliseconds=0)
-                message = (
-                    f"at most {fitting} of {policy.max_attempts} attempts fit into {whose}{limit} by the pauses alone"
-                )
+            fitting = 1 + _fitting(tries, limit.milliseconds)
+            if fitting < tries.max_attempts:
+                attempts = _Span(keys=(*keys, "max_attempts"), milliseconds=0)
+                message = f"at most {fitting} of {tries.max_attempts} attempts fit into {limit} by the pauses alone"
                 self._contradicts(attempts, message, "lower max_attempts, or shorten the pauses", warning=True)
                 return
 
-    def _check_deadline(self) -> None:
-        node = self._node
-        deadline = _Span(keys=("deadline",), milliseconds=self._deadline_ms)
+    def _inherits(self, keys: tuple[str | int, ...]) -> bool:
+        """Whether a rule's pauses are those of its policy, of which enough is said already."""
+        rule = _at(self._tree, keys)
+        return len(keys) > 1 and not (isinstance(rule, YamlMap) and _OF_TRIES & rule.entries.keys())
+
+    def _check_delay(self) -> None:
+        delay = _Span(keys=("delay",), milliseconds=self._node.wait_ms)
+        for limit in (_timeout_of(self._node), self._around):
+            if self._cuts(limit, delay) or (
+                delay.milliseconds is not None and delay.milliseconds == limit.milliseconds
+            ):
+                message = f"{limit} is over before {delay} is: there is never a second iteration"
+                self._contradicts(delay, message, "lower delay, or give it more time", warning=True)
+                return
+
+    def _check_around(self) -> None:
+        node, around = self._node, self._around
+        remedy = f"lower it, or raise {around.whose}{around.keys[0]}"
         wait = _Span(keys=("duration",), milliseconds=node.wait_ms if node.type is NodeType.WAIT else None)
-        if self._cuts(deadline, wait) or (wait.milliseconds is not None and wait.milliseconds == self._deadline_ms):
-            message = f"the run's {deadline} is over before {wait} is"
-            self._contradicts(wait, message, "raise the deadline, or wait shorter", warning=True)
+        if self._cuts(around, wait) or (wait.milliseconds is not None and wait.milliseconds == around.milliseconds):
+            self._contradicts(wait, f"{around} is over before {wait} is", remedy, warning=True)
             return
-        for span in (self._total, self._attempt, self._request()):
-            if self._cuts(deadline, span):
-                message = f"{span} is longer than the run's {deadline} which ends it before"
-                self._contradicts(span, message, "lower it, or raise the deadline", warning=True)
+        times = (("queue", node.timeouts.queue_ms), ("heartbeat", node.timeouts.heartbeat_ms))
+        others = [_Span(keys=("timeout", name), milliseconds=milliseconds) for name, milliseconds in times]
+        is_own = self._is_set("timeout") or around.keys == ("deadline",)  # a default may well be longer than a map has
+        for span in (*([self._total, self._attempt, *others] if is_own else []), self._request()):
+            if self._cuts(around, span):
+                self._contradicts(span, f"{span} is longer than {around} which ends it before", remedy, warning=True)
                 return
 
     def _request(self) -> _Span:
@@ -156,25 +189,33 @@ class _Check:
 
     def _place(self, span: _Span) -> Place:
         """Where a duration is written, or what it stands in, as far as that is written in this node."""
-        tree: Yaml = self._tree
-        for key in span.keys:
-            if not isinstance(tree, YamlMap) or key not in tree.entries:
+        return _at(self._tree, span.keys).place
+
+
+def _at(tree: Yaml, keys: tuple[str | int, ...]) -> Yaml:
+    """What stands behind some keys, as far as they lead."""
+    for key in keys:
+        match tree:
+            case YamlMap(entries=entries) if isinstance(key, str) and key in entries:
+                tree = entries[key]
+            case YamlList(items=items) if isinstance(key, int) and key < len(items):
+                tree = items[key]
+            case _:
                 break
-            tree = tree.entries[key]
-        return tree.place
+    return tree
 
 
-def _pauses(policy: RetryPolicy) -> Iterator[int]:
+def _pauses(tries: Tries) -> Iterator[int]:
     """The shortest pauses between attempts, one after the other."""
-    for count in range(1, policy.max_attempts):
-        yield int(policy.pause_ms(count) * (1 - policy.jitter))
+    for count in range(1, tries.max_attempts):
+        yield int(tries.pause_ms(count) * (1 - tries.jitter))
 
 
-def _fitting(policy: RetryPolicy, limit_ms: int) -> int:
+def _fitting(tries: Tries, limit_ms: int) -> int:
     """How many pauses are over within a limit."""
     passed = 0
-    for number, pause in enumerate(_pauses(policy)):
+    for number, pause in enumerate(_pauses(tries)):
         passed += pause
         if passed > limit_ms:
             return number
-    return policy.max_attempts - 1
+    return tries.max_attempts - 1

@@ -1,6 +1,6 @@
 """What is wrong with a workflow's source: where, what, and what to do about it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from heapq import nsmallest
@@ -100,10 +100,16 @@ class Enough(Exception):
 
 
 class Faults:
-    """Collects faults, so that one look shows them all."""
+    """Collects faults, so that one look shows them all.
 
-    def __init__(self) -> None:
-        self._found: dict[Fault, None] = {}
+    Attributes:
+        errors: how often something was called an error, what was known already and what is not shown included.
+    """
+
+    def __init__(self, found: Iterable[Fault] = ()) -> None:
+        """Go on from what was found before."""
+        self.errors = 0
+        self._found: dict[Fault, None] = dict.fromkeys(found)
         self._closed: set[Place] = set()
 
     def add(self, place: Place, code: Code, message: str, remedy: Remedy, *, warning: bool = False) -> None:
@@ -119,6 +125,7 @@ class Faults:
         Raises:
             Enough: there are more than are shown.
         """
+        self.errors += not warning
         if place in self._closed:
             return
         found = Fault(
@@ -139,6 +146,15 @@ class Faults:
         """Lets nothing more be said of a place: what stands there could not be read, and all else follows from that."""
         self._closed.add(place)
 
+    def is_closed(self, place: Place) -> bool:
+        """Returns whether what stands there could not be read."""
+        return place in self._closed
+
+    def has_error_within(self, place: Place, length: int) -> bool:
+        """Returns whether something is wrong in so many characters of a line."""
+        columns = range(place.column, place.column + length)
+        return any(not fault.warning and fault.line == place.line and fault.column in columns for fault in self._found)
+
     def say_that_checks_wait(self) -> None:
         """Notes, behind all the others, that there may be more, which only shows when these are mended."""
         last = max(self._found, key=lambda fault: (fault.line, fault.column))
@@ -156,7 +172,12 @@ class Faults:
 
     def ordered(self) -> tuple[Fault, ...]:
         """Returns them in the order of the source."""
-        return tuple(sorted(self._found, key=lambda fault: (fault.line, fault.column)))
+        return in_order(self._found)
+
+
+def in_order(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    """Returns faults in the order of the source; last, that there may be more."""
+    return tuple(sorted(faults, key=lambda fault: (fault.code is Code.CHECKS_WAIT, fault.line, fault.column)))
 
 
 def nearest(word: str, known: Collection[str]) -> Callable[[], str]:

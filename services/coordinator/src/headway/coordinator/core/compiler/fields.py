@@ -85,6 +85,8 @@ class Entries:
         what: str,
         place: Place | None = None,
         name: str = "",
+        *,
+        is_file: bool = False,
     ) -> None:
         """Checks the keys.
 
@@ -95,7 +97,9 @@ class Entries:
             what: what the map is, for messages: `a call node`.
             place: where to say that a key is missing; by default, where the map begins.
             name: of the node that it is.
+            is_file: it is a whole file, in which keys of one's own may stand.
         """
+        self._is_file = is_file
         self.place = place or tree.place
         self._reading = reading
         self._tree = tree
@@ -110,7 +114,7 @@ class Entries:
         """Says which keys have no meaning; returns those that were meant by them."""
         meant: set[str] = set()
         for key, place in self._tree.keys.items():
-            if key in self._fields:
+            if key in self._fields or (self._is_file and key.startswith(language.OWN_KEYS)):
                 continue
             value = self._tree.entries[key]
             remedy = instead_of_key(key, what, name, value) or _space_behind_colon(key)
@@ -123,6 +127,8 @@ class Entries:
             meant |= set(_KEY_IN_REMEDY.findall(remedy))
             if key in ORDER:
                 meant.add("edges")
+            if self._is_file and not remedy and not close:
+                remedy = f"{nearest(key, self._fields)()}; a key of your own begins with {language.OWN_KEYS}"
             message = f"unknown key {cut(key)} in {what}"
             self._reading.faults.add(place, Code.UNKNOWN_KEY, message, remedy or nearest(key, self._fields))
         return frozenset(meant)

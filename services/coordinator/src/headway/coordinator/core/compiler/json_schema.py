@@ -21,6 +21,7 @@ def json_schema() -> dict[str, Json]:
         "title": "Headway workflow",
         "description": "A workflow in YAML: nodes, the steps, and edges, what follows what.",
         **_object(language.WORKFLOW),
+        "patternProperties": {f"^{language.OWN_KEYS}": {}},
         "definitions": _definitions(),
     }
 

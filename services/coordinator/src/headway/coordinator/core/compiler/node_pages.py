@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.reference import table
+from headway.coordinator.core.failure_types import FailureType
 from headway.coordinator.core.plan import WORKER_NODES, NodeType
 
 
@@ -38,32 +39,64 @@ class Page:
     more: str = ""
 
 
-_EXPRESSION = Ending(
-    failure_class="exec_failed",
-    type="ExpressionError",
-    when="a condition of an edge to it, or an expression in it, cannot be evaluated",
+_OF_ALL = (
+    Ending(
+        failure_class="exec_failed",
+        type=FailureType.EXPRESSION_ERROR,
+        when="a condition of an edge to it, or an expression in it, cannot be evaluated",
+    ),
+    Ending(
+        failure_class="exec_failed",
+        type=FailureType.DECISION_TOO_LARGE,
+        when="what is decided together with it computes more than the [limits](../language.md#limits) allow",
+    ),
+    Ending(
+        failure_class="exec_failed",
+        type=FailureType.PAYLOAD_TOO_LARGE,
+        when="what is put together for it, or what it yields, has more than 1 MiB as JSON",
+    ),
 )
-_TOO_LARGE = Ending(
-    failure_class="exec_failed", type="PayloadTooLarge", when="what it yields has more than 1 MiB as JSON"
-)
-_LOOP_TIMEOUT = Ending(
-    failure_class="timeout",
-    type="total_timeout",
-    when="all of it takes longer than `timeout`; it fails when what was under way has stopped",
-)
-_OF_WORKERS = (
+_OF_LOOPS = (
     Ending(
         failure_class="timeout",
-        type="attempt_timeout",
+        type=FailureType.TOTAL_TIMEOUT,
+        when="all of it takes longer than `timeout`; it fails when what was under way has stopped",
+    ),
+)
+_OUTPUT_INVALID = Ending(
+    failure_class="verdict_fail",
+    type=FailureType.OUTPUT_INVALID,
+    when="its output breaks `output_schema`; `error.path` and `error.faults` say where",
+    retried=True,
+)
+_OF_WORKERS = (
+    _OUTPUT_INVALID,
+    Ending(
+        failure_class="timeout",
+        type=FailureType.ATTEMPT_TIMEOUT,
         when="an attempt takes longer than `timeout.attempt`",
         retried=True,
     ),
-    Ending(failure_class="timeout", type="queue_timeout", when="no worker takes it within `timeout.queue`"),
-    Ending(failure_class="timeout", type="total_timeout", when="all of it takes longer than `timeout.total`"),
+    Ending(
+        failure_class="timeout",
+        type=FailureType.QUEUE_TIMEOUT,
+        when="no worker takes it within `timeout.queue`",
+    ),
+    Ending(
+        failure_class="timeout",
+        type=FailureType.TOTAL_TIMEOUT,
+        when="all of it takes longer than `timeout.total`",
+    ),
     Ending(
         failure_class="exec_failed",
-        type="LeaseLost",
+        type=FailureType.LEASE_LOST,
         when="more workers are lost over it than `retry.max_losses` allows",
+    ),
+    Ending(
+        failure_class="exec_failed",
+        type=FailureType.CANCELLED,
+        when="the worker cancelled it, although nobody had asked for that",
+        retried=True,
     ),
 )
 
@@ -78,6 +111,23 @@ PAGES: Mapping[NodeType, Page] = {
                 retried=True,
             ),
             Ending(failure_class="exec_failed", type="UnknownHandler", when="its worker has no handler of this name"),
+            Ending(
+                failure_class="exec_failed",
+                type="InvalidOutput",
+                when="what the handler returns is no JSON, or more than 1 MiB of it",
+            ),
+            Ending(
+                failure_class="timeout",
+                type=FailureType.HEARTBEAT_TIMEOUT,
+                when="the handler gives no heartbeat for `timeout.heartbeat`",
+                retried=True,
+            ),
+            Ending(
+                failure_class="timeout",
+                type=FailureType.STALL_TIMEOUT,
+                when="the handler tells of no progress for `timeout.stall`",
+                retried=True,
+            ),
         ),
         example="""\
 workflow: ship_an_order
@@ -146,7 +196,6 @@ edges:
     ),
     NodeType.JOIN: Page(
         output="A map from the id of each branch that arrived to that node's output.",
-        endings=(_TOO_LARGE,),
         example="""\
 workflow: the_first_of_two_offers
 nodes:
@@ -161,7 +210,13 @@ edges:
     ),
     NodeType.SET: Page(
         output="The values that it set.",
-        endings=(_TOO_LARGE,),
+        endings=(
+            Ending(
+                failure_class="verdict_fail",
+                type=FailureType.VARIABLE_INVALID,
+                when="a value breaks the schema that `vars` of the workflow gives its variable",
+            ),
+        ),
         example="""\
 workflow: remember_the_total
 nodes:
@@ -173,7 +228,6 @@ edges:
     ),
     NodeType.FINISH: Page(
         output="The run's output, when the run ends with it.",
-        endings=(_TOO_LARGE,),
         example="""\
 workflow: stop_at_a_refusal
 nodes:
@@ -188,7 +242,16 @@ edges:
     NodeType.WAIT: Page(
         output="None: null.",
         endings=(
-            Ending(failure_class="exec_failed", type="InvalidInstant", when="`until` yields no instant with an offset"),
+            Ending(
+                failure_class="exec_failed",
+                type=FailureType.INVALID_DURATION,
+                when="`duration` yields no text such as `90s`, or more than ten years",
+            ),
+            Ending(
+                failure_class="exec_failed",
+                type=FailureType.INVALID_INSTANT,
+                when="`until` yields no instant with either an offset or a zone, or there is no such zone",
+            ),
         ),
         example="""\
 workflow: remind_twice
@@ -202,8 +265,19 @@ edges:
 """,
     ),
     NodeType.WAIT_FOR_EVENT: Page(
-        output="The signal's payload.",
-        endings=(Ending(failure_class="timeout", type="event_timeout", when="no signal comes within `timeout`"),),
+        output="The signal's payload; with `count`, the list of all.",
+        endings=(
+            Ending(
+                failure_class="timeout",
+                type=FailureType.EVENT_TIMEOUT,
+                when="no signal that fits, or not enough of them, come within `timeout`",
+            ),
+            Ending(
+                failure_class="exec_failed",
+                type=FailureType.INVALID_EVENT_NAME,
+                when="`event` yields no text of 1 to 200 characters",
+            ),
+        ),
         example="""\
 workflow: ask_for_approval
 nodes:
@@ -218,9 +292,13 @@ edges:
     NodeType.MAP: Page(
         output="The list of the items' results in their order; null for those that failed.",
         endings=(
-            _LOOP_TIMEOUT,
-            Ending(failure_class="exec_failed", type="ItemsFailed", when="more items fail than `tolerate` says"),
-            Ending(failure_class="exec_failed", type="NotAList", when="`over` gives neither a list nor a map"),
+            *_OF_LOOPS,
+            Ending(
+                failure_class="exec_failed", type=FailureType.ITEMS_FAILED, when="more items fail than `tolerate` says"
+            ),
+            Ending(
+                failure_class="exec_failed", type=FailureType.NOT_A_LIST, when="`over` gives neither a list nor a map"
+            ),
         ),
         example="""\
 workflow: thumbnails
@@ -238,10 +316,21 @@ edges:
     NodeType.REPEAT: Page(
         output="The last iteration's result; null when there was none.",
         endings=(
-            _LOOP_TIMEOUT,
-            Ending(failure_class="exec_failed", type="IterationsExhausted", when="`max_iterations` did not do"),
+            *_OF_LOOPS,
+            Ending(
+                failure_class="exec_failed", type=FailureType.ITERATIONS_EXHAUSTED, when="`max_iterations` did not do"
+            ),
+            Ending(
+                failure_class="exec_failed",
+                type=FailureType.NOTHING_SUCCEEDED,
+                when="nothing in an iteration succeeded, and all that failed was handled or optional",
+            ),
+            Ending(
+                failure_class="that of the failure",
+                type="that of the failure",
+                when="something in an iteration failed and was not handled",
+            ),
         ),
-        more="An iteration that fails gives its class and type to the repeat.",
         example="""\
 workflow: poll_a_job
 nodes:
@@ -258,23 +347,30 @@ nodes:
         endings=(
             Ending(
                 failure_class="that of the child",
-                type="SubflowFailed",
+                type=FailureType.SUBFLOW_FAILED,
                 when="the child failed; `error.run_id` names it, `error.nodes` its failing nodes",
                 retried=True,
             ),
-            Ending(failure_class="exec_failed", type="SubflowCancelled", when="somebody else cancelled the child"),
             Ending(
                 failure_class="exec_failed",
-                type="SubflowRefused",
+                type=FailureType.SUBFLOW_CANCELLED,
+                when="somebody else cancelled the child",
+            ),
+            Ending(
+                failure_class="exec_failed",
+                type=FailureType.SUBFLOW_REFUSED,
                 when="the child could not start; `error.reason` says why, such as `WORKFLOW_NOT_FOUND`",
             ),
             Ending(
                 failure_class="exec_failed",
-                type="SubflowKeyTaken",
+                type=FailureType.SUBFLOW_KEY_TAKEN,
                 when="another run has the `key`, `error.key`: `error.run_id` names it",
             ),
-            Ending(failure_class="exec_failed", type="SubflowTooDeep", when="16 runs lie around it already"),
-            Ending(failure_class="timeout", type="total_timeout", when="it took longer than `timeout`"),
+            Ending(
+                failure_class="exec_failed", type=FailureType.SUBFLOW_TOO_DEEP, when="16 runs lie around it already"
+            ),
+            Ending(failure_class="timeout", type=FailureType.TOTAL_TIMEOUT, when="it took longer than `timeout`"),
+            _OUTPUT_INVALID,
         ),
         example="""\
 workflow: purchase
@@ -290,13 +386,17 @@ edges:
 }
 
 
+def endings_of(node_type: NodeType) -> tuple[Ending, ...]:
+    """Returns all ways in which a type of node fails."""
+    return (*PAGES[node_type].endings, *(_OF_WORKERS if node_type in WORKER_NODES else ()), *_OF_ALL)
+
+
 def page(node_type: NodeType) -> str:
     """Returns the page of a type of node."""
     kind, told = language.NODES[node_type], PAGES[node_type]
-    endings = (*told.endings, *(_OF_WORKERS if node_type in WORKER_NODES else ()), _EXPRESSION)
     rows = "".join(
-        f"| `{each.failure_class}` | {_type_cell(each.type)} | {each.when} | {'yes' if each.retried else 'no'} |\n"
-        for each in endings
+        f"| {_cell(each.failure_class)} | {_cell(each.type)} | {each.when} | {'yes' if each.retried else 'no'} |\n"
+        for each in endings_of(node_type)
     )
     fields = [field for field in kind.fields if field.name != "type"]
     more = f"\n{told.more}\n" if told.more else ""
@@ -309,7 +409,7 @@ def page(node_type: NodeType) -> str:
     )
 
 
-def _type_cell(text: str) -> str:
+def _cell(text: str) -> str:
     return text if " " in text else f"`{text}`"
 
 

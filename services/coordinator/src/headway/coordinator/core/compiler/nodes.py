@@ -84,7 +84,8 @@ def _read_node(reading: Reading, name: str, place: Place, tree: Yaml, depth: int
         draft = _READERS[node_type](reading, entries, bare)
     places = {key: value.place for key, value in tree.entries.items()}
     is_whole = draft.is_whole and not (ORDER - {field.name for field in fields}) & tree.entries.keys()
-    return replace(draft, places=places, sites=reading.templates.take_sites(), is_whole=is_whole)
+    sites = (*draft.sites, *reading.templates.take_sites())
+    return replace(draft, places=places, sites=sites, is_whole=is_whole)
 
 
 def _read_templates(reading: Reading, tree: YamlMap) -> tuple[Site, ...]:
@@ -155,6 +156,11 @@ def _read_request(reading: Reading, tree: YamlMap) -> Template:
             if wanted is str:
                 message, remedy = f"{name} must be text", f"write {name}: https://…"
             entries.wrong(entries.place_of(name), f"{message}, this is {_shown(value.value)}", remedy)
+        if name == "headers" and isinstance(value, Literal) and isinstance(value.value, dict):
+            wrong = next((key for key, each in value.value.items() if not isinstance(each, str | int | float)), None)
+            if wrong is not None:
+                message = f"the header {cut(wrong)} must be text or a number"
+                entries.wrong(entries.place_of(name), message, "put it in quotes, or leave it out")
         members[name] = value
     statuses = entries.integers("expect")
     if statuses is not None:
@@ -218,6 +224,7 @@ def _without_silence(reading: Reading, entries: Entries, timeouts: TimeOuts) -> 
 def _read_switch(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
     found = entries.list("cases")
     cases: list[CaseDraft] = []
+    astray: list[Site] = []
     is_whole = "default" in entries
     if found is not None and not found.items:
         reading.faults.add(found.place, Code.WRONG_VALUE, "a switch has at least one case", "add {when: …, to: …}")
@@ -228,14 +235,18 @@ def _read_switch(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDr
             continue
         case = Entries(reading, item, language.CASE, "a case")
         when, to = case.condition("when"), read_target(case, "to")
+        sites = reading.templates.take_sites()
         is_whole = is_whole and to is not None
-        if to is not None:
-            cases.append(CaseDraft(when=when or Expression(source="false", reads=(), place=item.place), to=to))
+        if to is None:
+            astray += sites
+        else:
+            never = Expression(source="false", reads=(), place=item.place)
+            cases.append(CaseDraft(when=when or never, to=to, sites=sites))
     default = read_target(entries, "default") if "default" in entries else None
     is_whole = is_whole and found is not None and default is not None
     if default is not None and default.node == _NONE:
         default = None
-    return replace(draft, cases=tuple(cases), default=default, is_whole=is_whole)
+    return replace(draft, cases=tuple(cases), default=default, is_whole=is_whole, sites=tuple(astray))
 
 
 def _read_join(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
@@ -273,9 +284,9 @@ def _read_set(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft
 
 
 def _read_finish(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
-    outcome = entries.word("outcome") or "succeeded"
+    outcome = (entries.word("outcome") or "") if "outcome" in entries else "succeeded"  # empty: not known
     message = entries.template("message")
-    if message is not None and outcome != "failed":
+    if message is not None and outcome == "succeeded":
         remedy = "add outcome: failed, or move it to output"
         reading.faults.add(entries.place_of("message"), Code.CONTRADICTION, "message goes with outcome: failed", remedy)
     node = replace(draft.node, outcome=outcome, output=entries.template("output"), message=message)
@@ -303,16 +314,16 @@ def _read_wait_for_event(reading: Reading, entries: Entries, draft: NodeDraft) -
 
 
 def _read_subflow(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
-    name = entries.text("workflow")
-    if name is not None:
-        check_name(reading, name, entries.place_of("workflow"), "a workflow")
+    name, version = entries.text("workflow"), entries.integer("version")
+    is_named = name is not None and check_name(reading, name, entries.place_of("workflow"), "a workflow")
+    is_named = is_named and (version is not None or "version" not in entries)
     undo = read_target(entries, "compensate") if "compensate" in entries else None
     found = entries.map("labels")
     labels = {} if found is None else {key: reading.templates.template(value) for key, value in found.entries.items()}
     node = replace(
         draft.node,
-        child_workflow=name or "",
-        child_version=entries.integer("version") or 0,
+        child_workflow=name if is_named and name is not None else "",
+        child_version=version or 0,
         input=entries.template("input"),
         labels=labels,
         key=entries.template("key"),

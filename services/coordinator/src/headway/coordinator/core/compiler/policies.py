@@ -58,7 +58,8 @@ def _read_tries(reading: Reading, entries: Entries, base: T) -> T:
     }
     tries = replace(base, **{name: value for name, value in read.items() if value is not None})
     tries = replace(tries, backoff=Backoff(tries.backoff))
-    _check_pauses(reading, entries, tries)
+    if all(value is not None or name.removesuffix("_ms") not in entries for name, value in read.items()):
+        _check_pauses(reading, entries, tries)
     return tries
 
 

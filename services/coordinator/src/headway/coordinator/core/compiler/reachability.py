@@ -1,34 +1,39 @@
 """Which nodes can never run, and which joins can never have the branches that they need in one run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from headway.coordinator.core.compiler.certainty import Certainty, Scenario, Ways
+from headway.coordinator.core.compiler.drafts import NodeDraft
 from headway.coordinator.core.compiler.faults import Code, Faults
 from headway.coordinator.core.compiler.graph import Shape
-from headway.coordinator.core.plan import Edge, NodeType, Place, Plan
+from headway.coordinator.core.plan import Edge, Node, NodeType, Place
 
 _MAX_TOGETHER = 512  # combinations of scenarios that are followed
 _NAMED = 8
 
 
-def check_reachability(faults: Faults, plan: Plan, place_of: Callable[[str, str], Place]) -> None:
-    """Checks a graph without cycles.
+def check_reachability(
+    faults: Faults, nodes: Mapping[str, Node], shape: Shape, drafts: Mapping[str, NodeDraft]
+) -> None:
+    """Checks a graph without cycles, all of whose edges are known.
 
     Args:
         faults: where faults go.
-        plan: with all its edges.
-        place_of: where a node's key stands; the node itself if the key is not there.
+        nodes: with the edges of switches.
+        shape: the graph.
+        drafts: of the nodes, for their places.
     """
-    certainty = Certainty(plan.nodes, Shape(tuple(plan.nodes), plan.edges))
-    for name, node in plan.nodes.items():
-        incoming = [plan.edges[index] for index in plan.incoming[name]]
+    certainty = Certainty(nodes, shape)
+    for name, node in nodes.items():
+        incoming = [shape.edges[index] for index in shape.incoming[name]]
         if certainty.never_runs(name):
             message = f"{name} can never run: no way leads to it"
             remedy = "mend what leads to it, or remove it"
-            faults.add(place_of(name, ""), Code.NEVER_RUNS, message, remedy, warning=True)
+            faults.add(drafts[name].place, Code.NEVER_RUNS, message, remedy, warning=True)
         elif node.type is NodeType.JOIN and 1 < (node.need or 1) <= len(incoming):
-            _check_join(faults, certainty, name, node.need or 1, incoming, place_of(name, "need"))
+            place = drafts[name].places.get("need", drafts[name].place)
+            _check_join(faults, certainty, name, node.need or 1, incoming, place)
 
 
 def _check_join(

@@ -37,7 +37,13 @@ _BYTES_A_STEP = 64
 
 
 def check_schema(reading: Reading, tree: Yaml, what: str) -> Json:
-    """Returns the schema; what is wrong in it becomes faults. `what`: the key behind which it stands."""
+    """Returns the schema; what is wrong in it becomes faults, and the schema None, which anything fits.
+
+    Args:
+        reading: where faults go.
+        tree: as it is written.
+        what: the key behind which it stands.
+    """
     schema = plain_value(tree)
     if not isinstance(tree, YamlMap):
         reading.faults.add(tree.place, Code.SCHEMA_INVALID, f"{what} must be a map", "write {type: object, …}")
@@ -48,24 +54,25 @@ def check_schema(reading: Reading, tree: Yaml, what: str) -> Json:
         reading.faults.add(tree.place, Code.SCHEMA_INVALID, message, remedy, warning=True)
     was_spent = reading.schema_steps.is_spent
     try:
-        _check(reading, tree, schema)
+        return schema if _is_sound(reading, tree, schema) else None
     except TooManySteps:
         if not was_spent:
             _say_too_many(reading, tree.place)
-    return schema
+    return None
 
 
-def _check(reading: Reading, tree: Yaml, schema: Json) -> None:
-    faults_before = len(reading.faults.ordered())
+def _is_sound(reading: Reading, tree: Yaml, schema: Json) -> bool:
+    errors = reading.faults.errors
     for error in misfits_of_schema(schema, reading.schema_steps):
         message, remedy = _explain_schema(error)
         reading.faults.add(_place_in(tree, list(error.absolute_path)), Code.SCHEMA_INVALID, message, remedy)
-    if len(reading.faults.ordered()) == faults_before:
+    if reading.faults.errors == errors:
         _check_references(reading, tree, schema)
         _check_patterns(reading, tree)
         _check_unevaluated(reading, tree)
-    if len(reading.faults.ordered()) == faults_before:
+    if reading.faults.errors == errors:
         _try_out(reading, tree, schema)
+    return reading.faults.errors == errors
 
 
 def misfit_of(reading: Reading, schema: Json, value: Json, place: Place) -> str:

@@ -1,12 +1,12 @@
 """Checks what expressions name: is it there, where they stand, when they are evaluated?"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Protocol
 
 from headway.coordinator.core.compiler import language
-from headway.coordinator.core.compiler.certainty import Certainty
+from headway.coordinator.core.compiler.certainty import Certainty, guard_key, what_is_told
 from headway.coordinator.core.compiler.drafts import BodyDraft, NodeDraft, with_bodies
 from headway.coordinator.core.compiler.edges import EdgeDraft
 from headway.coordinator.core.compiler.faults import Code, Faults, Remedy, nearest
@@ -36,12 +36,14 @@ class Viewpoint:
         node: the node that it belongs to, or whose edge it is on.
         sees_itself: it is evaluated when the node is done: on an edge.
         has_succeeded: whether a node has surely succeeded by then.
+        is_told: whether conditions on every way here have told that something is there.
         error: whether there is an error: always, sometimes or never.
     """
 
     node: str
     sees_itself: bool
     has_succeeded: Callable[[str], bool]
+    is_told: Callable[[VariablePath], bool]
     error: str
     sees: str = "before"
 
@@ -85,6 +87,10 @@ class _Check(Protocol):
     def __call__(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None: ...
 
 
+def _never(_: object) -> bool:
+    return False
+
+
 def _is_there(mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
     """A name that is everywhere, and of whose fields nothing is known here."""
 
@@ -117,7 +123,9 @@ class ScopeCheck:
         self._faults = faults
         self._nodes = nodes
         self._shape = shape
-        self._certainty = Certainty(nodes, shape) if shape is not None else None
+        again = None if around is None else around.loop.node.again_while
+        at_start = frozenset[VariablePath]() if again is None else what_is_told(again)
+        self._certainty = Certainty(nodes, shape, at_start) if shape is not None else None
         self._checks: Mapping[str, _Check] = {
             "input": _is_there,
             "nodes": self._check_nodes,
@@ -145,7 +153,12 @@ class ScopeCheck:
 
     def check_node(self, draft: NodeDraft) -> None:
         """Checks the expressions in a node."""
-        self._check_sites(draft.sites, self._view_of(draft.node.id))
+        view = self._view_of(draft.node.id)
+        self._check_sites(draft.sites, view)
+        for case in draft.cases:
+            self._check_sites(case.sites, view)
+            if view is not None:
+                view = _with_told(view, what_is_told(case.when, holds=False))
 
     def check_ends(self, body: BodyDraft) -> None:
         """Checks the expressions that are evaluated where this graph, a body, begins and ends."""
@@ -172,11 +185,12 @@ class ScopeCheck:
             node=loop,
             sees_itself=False,
             has_succeeded=lambda other: certainty.has_succeeded(other, _END),
+            is_told=lambda what: certainty.is_told(what, _END),
             error="never",
             sees="all",
         )
         self._check_sites(body.result, after)
-        before = Viewpoint(node=loop, sees_itself=False, has_succeeded=lambda _: False, error="never", sees="none")
+        before = _sure_of_nothing(loop, sees="none")
         self._check_sites(body.repeats, before)
 
     def _view_of(self, name: str) -> Viewpoint | None:
@@ -184,15 +198,17 @@ class ScopeCheck:
         if shape is None or certainty is None:
             return None
         if name == FINALLY:
-            return Viewpoint(node=name, sees_itself=False, has_succeeded=lambda _: False, error="never", sees="all")
-        kinds = [shape.edges[index].on for index in shape.incoming[name]]
+            return _sure_of_nothing(name, sees="all")
+        edges = [shape.edges[index] for index in shape.incoming[name]]
         error = "never"
-        if any(kind in _ERROR_EDGES for kind in kinds):
-            error = "always" if all(kind in _HANDLING for kind in kinds) else "sometimes"
+        if any(edge.on in _ERROR_EDGES for edge in edges):
+            is_sure = all(edge.on in _HANDLING or certainty.is_told_at(("error",), edge) for edge in edges)
+            error = "always" if is_sure else "sometimes"
         return Viewpoint(
             node=name,
             sees_itself=False,
             has_succeeded=lambda other: certainty.has_succeeded(other, name),
+            is_told=lambda what: certainty.is_told(what, name),
             error=error,
         )
 
@@ -207,6 +223,7 @@ class ScopeCheck:
             node=edge.source,
             sees_itself=True,
             has_succeeded=lambda other: certainty.has_succeeded_at(other, edge),
+            is_told=lambda what: certainty.is_told(what, edge.source),
             error=error,
         )
         self._check_sites(draft.sites, view)
@@ -237,13 +254,26 @@ class ScopeCheck:
             for mention in site.mentions:
                 name = mention.path[0]
                 if name in self._checks:
-                    self._checks[name](mention, view, guarded=_guard_key(mention.path) in guards)
+                    key = guard_key(mention.path)
+                    is_guarded = key in guards or self._is_told(key, view)
+                    self._checks[name](mention, view, guarded=is_guarded)
                 elif name != _PAYLOAD:
                     self._say_unknown(mention, view, site)
                 elif not site.sees_payload:
                     message = "payload is there only in the filter of a wait_for_event node"
                     remedy = "read nodes.name.output: a signal's payload is its node's output"
                     self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, remedy)
+
+    def _is_told(self, key: VariablePath, view: Viewpoint | None) -> bool:
+        """Whether conditions on every way here, or to what lies around, have told that something is there."""
+        if view is not None and view.is_told(key):
+            return True
+        around = self._around
+        return around is not None and around.scope.is_told_around(around.loop, key)
+
+    def is_told_around(self, loop: NodeDraft, key: VariablePath) -> bool:
+        """Returns whether the body of a map or repeat of this graph knows of something by what was asked before it."""
+        return self._is_told(key, self._view_of(loop.node.id))
 
     def _say_unknown(self, mention: Mention, view: Viewpoint | None, site: Site) -> None:
         name = mention.path[0]
@@ -470,8 +500,13 @@ def _guard_of(mention: Mention) -> VariablePath:
     """What a mention makes sure of in its expression: by has(…), or by looking at a node's state."""
     path = mention.path
     is_state = len(path) == 3 and path[0] == "nodes" and path[2] == "state"  # noqa: PLR2004 - nodes.x.state
-    return _guard_key(path) if mention.tested or is_state else ()
+    return guard_key(path) if mention.tested or is_state else ()
 
 
-def _guard_key(path: VariablePath) -> VariablePath:
-    return path[:1] if path[0] == "error" else path[:2]
+def _sure_of_nothing(node: str, sees: str) -> Viewpoint:
+    return Viewpoint(node=node, sees_itself=False, has_succeeded=_never, is_told=_never, error="never", sees=sees)
+
+
+def _with_told(view: Viewpoint, told: Collection[VariablePath]) -> Viewpoint:
+    """The same place, where something more is known to be there."""
+    return replace(view, is_told=lambda what: what in told or view.is_told(what)) if told else view

@@ -1,23 +1,58 @@
-"""What a JSON Schema says of the values at a path: only what is sure, whatever else stands in it.
+"""What is sure of values before any run: by the JSON Schemas that they fit, and by what they are made of.
 
 A value that fits a schema fits every keyword of it, so each keyword may be read by itself; those that are not read say
 nothing. Alternatives (`anyOf`, `oneOf`) are read for the kinds of values only.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from headway.coordinator.core.cel import BOOLEAN, LIST, MAP, NULL, NUMBER, TEXT, Kinds, Known
+from headway.coordinator.core.cel import BOOLEAN, LIST, MAP, NULL, NUMBER, TEXT, Kinds, Known, words_for
 from headway.coordinator.core.plan import Json
-
-Schemas: TypeAlias = tuple[Json, ...]
-"""Schemas that all hold of a value; none: nothing is known of it."""
 
 _KINDS: Mapping[str, str] = {
     "object": MAP, "array": LIST, "string": TEXT, "number": NUMBER, "integer": NUMBER, "boolean": BOOLEAN, "null": NULL,
 }  # fmt: skip
 _MAX_SCHEMAS = 64  # that hold of one value; those beyond say nothing
+_MAX_WAYS = 32  # that a value may be, and that are told apart
+_MAX_DEPTH = 16  # of what is held against a schema
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """It fits schemas. `root`: the one within which references lead."""
+
+    root: Json
+    schemas: tuple[Json, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spelt:
+    """It is this value."""
+
+    value: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """It is a map of these entries and no others. `sure`: each of them is there."""
+
+    entries: "Mapping[str, Form]"
+    sure: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """It is a list of such items."""
+
+    items: "Form"
+
+
+Form: TypeAlias = tuple[Fitting | Spelt | Made | Listed, ...]
+"""What a value may be: one of these; none: nothing is known of it."""
+
+ANY: Form = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,36 +60,179 @@ class Member:
     """What is known of a field.
 
     Attributes:
-        schemas: that hold of it.
-        is_excluded: the schema leaves no room for a field of this name.
-        others: the names that it speaks of.
+        form: of it, where it is there.
+        is_excluded: there is no room for a field of this name.
+        others: the names that are spoken of.
     """
 
-    schemas: Schemas
+    form: Form
     is_excluded: bool
     others: Collection[str]
 
 
-def known(root: Json, schemas: Schemas) -> Known:
-    """Returns the kinds, and the words, of values that fit.
+def of_schema(schema: Json) -> Form:
+    """Returns what fits a schema; None: anything does."""
+    return ANY if schema is None else (Fitting(schema, (schema,)),)
+
+
+def of_kinds(kinds: Kinds) -> Form:
+    """Returns what is of some kinds."""
+    words: list[Json] = [word for word, kind in _KINDS.items() if kinds and kind in kinds and word != "integer"]
+    return ANY if kinds is None or not kinds <= set(_KINDS.values()) else of_schema({"type": words})
+
+
+def of_value(value: Json) -> Form:
+    """Returns what is this value."""
+    return (Spelt(value),)
+
+
+def either(forms: Iterable[Form]) -> Form:
+    """Returns what is one or another; of very many ways, only the kinds are kept."""
+    ways: dict[int, Fitting | Spelt | Made | Listed] = {}
+    for form in forms:
+        if not form:
+            return ANY
+        ways |= {id(way): way for way in form}
+        if len(ways) > _MAX_WAYS:
+            whole = of_kinds(known(tuple(ways.values())).kinds)
+            ways = {id(way): way for way in whole}
+            if not whole:
+                return ANY
+    return tuple(ways.values())
+
+
+def known(form: Form) -> Known:
+    """Returns the kinds, and the words, of values of a form."""
+    each = [_known(way) for way in form]
+    kinds, words = frozenset[str](), frozenset[str]()
+    for one in each:
+        if one.kinds is None:
+            return Known()
+        kinds |= one.kinds
+        words |= one.words or frozenset()
+    is_open = any(one.words is None and TEXT in (one.kinds or ()) for one in each)
+    return Known(kinds=kinds, words=None if is_open else words) if each else Known()
+
+
+def member(form: Form, name: str) -> Member:
+    """Returns what is known of a field of those values of a form that are maps."""
+    found = [_member(way, name) for way in form if (kinds := _known(way).kinds) is None or MAP in kinds]
+    return Member(
+        form=either(each.form for each in found if not each.is_excluded),
+        is_excluded=bool(found) and all(each.is_excluded for each in found),
+        others=tuple(dict.fromkeys(other for each in found for other in each.others)),
+    )
+
+
+def items(form: Form) -> Form:
+    """Returns what is known of the items of those values of a form that are lists."""
+    return either(_items(way) for way in form if (kinds := _known(way).kinds) is None or LIST in kinds)
+
+
+def misfit(form: Form, wanted: Form) -> str:
+    """Returns why a value of this form surely breaks a schema; empty: it may fit.
 
     Args:
-        root: the schema within which references lead.
-        schemas: that hold.
+        form: of the value.
+        wanted: what fits the schema, by `of_schema`.
     """
+    return _misfit(form, wanted, "$", 0)
+
+
+def _misfit(form: Form, wanted: Form, path: str, depth: int) -> str:
+    """Why each way to be of this form breaks the schema: the reason of the first."""
+    if not form or len(wanted) != 1 or depth > _MAX_DEPTH:
+        return ""
+    reasons = [_misfit_of_way(way, wanted, path, depth) for way in form]
+    return reasons[0] if all(reasons) else ""
+
+
+def _misfit_of_way(way: Fitting | Spelt | Made | Listed, wanted: Form, path: str, depth: int) -> str:
+    given, allowed = _known(way), known(wanted)
+    if given.kinds is None:
+        return ""
+    if allowed.kinds is not None and not given.kinds & allowed.kinds:
+        return f"{path} must be {words_for(allowed.kinds)}, this is {words_for(given.kinds)}"
+    if given.kinds == {TEXT} and given.words and allowed.words is not None and not given.words & allowed.words:
+        return f"{path} is never what it must be"
+    if given.kinds != {MAP}:
+        return ""
+    for name in _required(wanted):
+        if _member(way, name).is_excluded:
+            return f"{path}.{name} is required"
+    for name in _surely_in(way):
+        place = f"{path}.{name}"
+        room = member(wanted, name)
+        if room.is_excluded:
+            return f"{place} may not be there"
+        if reason := _misfit(_member(way, name).form, room.form, place, depth + 1):
+            return reason
+    return ""
+
+
+def _required(form: Form) -> Iterator[str]:
+    """The names that must be in what fits a schema."""
+    for way in form:
+        if isinstance(way, Fitting):
+            for schema in _expanded(way.root, way.schemas):
+                names = schema.get("required")
+                yield from (name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+
+
+def _surely_in(way: Fitting | Spelt | Made | Listed) -> Iterator[str]:
+    match way:
+        case Spelt(value=dict() as value):
+            yield from value
+        case Made(entries=entries, sure=True):
+            yield from entries
+        case Fitting():
+            yield from _required((way,))
+        case _:
+            pass
+
+
+def _known(way: Fitting | Spelt | Made | Listed) -> Known:
+    match way:
+        case Fitting(root=root, schemas=schemas):
+            return _known_by(root, schemas)
+        case Spelt(value=value):
+            return Known(kinds=frozenset({_kind_of(value)}), words=_words_in([value]))
+        case Made():
+            return Known(kinds=frozenset({MAP}))
+        case Listed():
+            return Known(kinds=frozenset({LIST}))
+
+
+def _known_by(root: Json, schemas: tuple[Json, ...]) -> Known:
     kinds: Kinds = None
     words: frozenset[str] | None = None
     for schema in _expanded(root, schemas):
         kinds = _both(kinds, _kinds_of(root, schema))
         values = _values_of(schema)
         if values is not None:
-            texts = frozenset(value for value in values if isinstance(value, str))
+            texts = _words_in(values)
             words = texts if words is None else words & texts
-    return Known(kinds=kinds, words=words)
+    return Known(kinds=kinds or None, words=words)  # of a schema that nothing fits, too, nothing is known
 
 
-def member(root: Json, schemas: Schemas, name: str) -> Member:
-    """Returns what is known of a field of values that fit."""
+def _words_in(values: Iterable[Json]) -> frozenset[str]:
+    return frozenset(value for value in values if isinstance(value, str))
+
+
+def _member(way: Fitting | Spelt | Made | Listed, name: str) -> Member:
+    match way:
+        case Fitting(root=root, schemas=schemas):
+            return _member_by(root, schemas, name)
+        case Spelt(value=dict() as value):
+            form = of_value(value[name]) if name in value else ANY
+            return Member(form=form, is_excluded=name not in value, others=value)
+        case Made(entries=entries):
+            return Member(form=entries.get(name, ANY), is_excluded=name not in entries, others=entries)
+        case _:
+            return Member(form=ANY, is_excluded=True, others=())
+
+
+def _member_by(root: Json, schemas: tuple[Json, ...], name: str) -> Member:
     found: list[Json] = []
     is_excluded = False
     others: dict[str, None] = {}
@@ -67,10 +245,24 @@ def member(root: Json, schemas: Schemas, name: str) -> Member:
         elif not schema.get("patternProperties"):
             is_excluded = is_excluded or rest is False
             found += [rest] if isinstance(rest, dict) else []
-    return Member(schemas=tuple(found), is_excluded=is_excluded, others=tuple(others))
+    form: Form = (Fitting(root, tuple(found)),) if found else ANY
+    return Member(form=form, is_excluded=is_excluded, others=tuple(others))
 
 
-def _expanded(root: Json, schemas: Schemas) -> Iterator[dict[str, Json]]:
+def _items(way: Fitting | Spelt | Made | Listed) -> Form:
+    match way:
+        case Fitting(root=root, schemas=schemas):
+            every = [schema for schema in _expanded(root, schemas) if "items" in schema and "prefixItems" not in schema]
+            return (Fitting(root, tuple(schema["items"] for schema in every)),) if every else ANY
+        case Spelt(value=list() as value):
+            return either([of_value(item) for item in value])
+        case Listed(items=form):
+            return form
+        case _:
+            return ANY
+
+
+def _expanded(root: Json, schemas: tuple[Json, ...]) -> Iterator[dict[str, Json]]:
     """Yields the schemas, what they refer to, and all of which they say that it holds, too."""
     pending = list(schemas)
     seen: set[int] = set()
@@ -153,8 +345,3 @@ def _kind_of(value: Json) -> str:
 
 def _both(one: Kinds, other: Kinds) -> Kinds:
     return other if one is None else one if other is None else one & other
-
-
-def kinds_of_literal(value: Json) -> Kinds:
-    """Returns the kind of a value."""
-    return frozenset({_kind_of(value)})

@@ -84,6 +84,8 @@ class TemplateParser:
         match tree:
             case YamlScalar(value=str() as text) if "${" in text:
                 return self._text(Located(self._source, tree, text))
+            case YamlScalar() if self._faults.is_closed(tree.place):
+                return _unknown(tree.place)
             case YamlScalar():
                 if isinstance(tree.value, str) and (remedy := meant_template(tree.value)):
                     message = f"{_cut(tree.value)} is no template here, but text"

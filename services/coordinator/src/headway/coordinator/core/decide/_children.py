@@ -17,6 +17,7 @@ from headway.coordinator.core.decide._weighing import expression_failure
 from headway.coordinator.core.document import EMPTY, Document
 from headway.coordinator.core.effort import TooMuchToDecide
 from headway.coordinator.core.events import Failure
+from headway.coordinator.core.failure_types import FailureType
 from headway.coordinator.core.handovers import (
     NO_OUTPUT,
     CancelChild,
@@ -55,7 +56,7 @@ def too_deep(walk: Walk) -> Failure | None:
     if walk.run.parent is None or walk.run.parent.depth < MAX_DEPTH:
         return None
     message = f"{MAX_DEPTH} runs lie around this one already: does a workflow start itself?"
-    return Failure(failure_class=FailureClass.EXEC_FAILED, type="SubflowTooDeep", message=message)
+    return Failure(failure_class=FailureClass.EXEC_FAILED, type=FailureType.SUBFLOW_TOO_DEEP.value, message=message)
 
 
 def start(walk: Walk, path: str, *, again: bool = False) -> None:
@@ -217,7 +218,12 @@ def _failure(event: ChildFinished, child: ChildRow) -> Failure:
     if event.state == REFUSED and "holder" in error:
         held: dict[str, Json] = {"workflow": child.workflow, "key": error["key"], "run_id": error["holder"]}
         message = f"{child.workflow} could not start: its key is that of run {error['holder']}"
-        return Failure(failure_class=FailureClass.EXEC_FAILED, type="SubflowKeyTaken", message=message, details=held)
+        return Failure(
+            failure_class=FailureClass.EXEC_FAILED,
+            type=FailureType.SUBFLOW_KEY_TAKEN.value,
+            message=message,
+            details=held,
+        )
     if event.state == REFUSED:
         return _refused(child.workflow, str(error.get("type")), message, run_id=event.child)
     details: dict[str, Json] = {"workflow": child.workflow, "run_id": event.child}
@@ -228,7 +234,7 @@ def _failure(event: ChildFinished, child: ChildRow) -> Failure:
     how = "failed" if is_failed else "was cancelled"
     return Failure(
         failure_class=FailureClass(error["failure_class"]) if is_failed else FailureClass.EXEC_FAILED,
-        type="SubflowFailed" if is_failed else "SubflowCancelled",
+        type=FailureType.SUBFLOW_FAILED.value if is_failed else FailureType.SUBFLOW_CANCELLED.value,
         message=f"run {event.child} of {child.workflow} {how}: {message}",
         details=details,
     )
@@ -237,7 +243,7 @@ def _failure(event: ChildFinished, child: ChildRow) -> Failure:
 def _refused(workflow: str, reason: str, message: str, **details: Json) -> Failure:
     return Failure(
         failure_class=FailureClass.EXEC_FAILED,
-        type="SubflowRefused",
+        type=FailureType.SUBFLOW_REFUSED.value,
         message=f"{workflow} could not start: {message}",
         details={"workflow": workflow, "reason": reason, **details},
     )

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.effort import SCHEMA_STEPS, Effort
 from headway.coordinator.core.events import Failure
+from headway.coordinator.core.failure_types import FailureType
 from headway.coordinator.core.plan import FailureClass, Json
 from headway.coordinator.core.schemas import Budget, misfits
 
@@ -25,7 +26,7 @@ def breach(schema: Json, output: Document, what: str, effort: Effort) -> Failure
     """
     if schema is None:
         return None
-    return _verdict(schema, output.value, "OutputInvalid", f"{what} breaks its output_schema", effort)
+    return _verdict(schema, output.value, FailureType.OUTPUT_INVALID.value, f"{what} breaks its output_schema", effort)
 
 
 def variable_breach(schemas: Mapping[str, Json] | None, values: Mapping[str, Json], effort: Effort) -> Failure | None:
@@ -38,7 +39,7 @@ def variable_breach(schemas: Mapping[str, Json] | None, values: Mapping[str, Jso
         schema = None if schemas is None else schemas.get(name)
         if schema is None:
             continue
-        if found := _verdict(schema, value, "VariableInvalid", f"{name} breaks its schema", effort):
+        if found := _verdict(schema, value, FailureType.VARIABLE_INVALID.value, f"{name} breaks its schema", effort):
             return found
     return None
 

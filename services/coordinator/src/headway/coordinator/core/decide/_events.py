@@ -26,6 +26,7 @@ from headway.coordinator.core.events import (
     SignalReceived,
     TimerFired,
 )
+from headway.coordinator.core.failure_types import FailureType
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.paths import scope_of
 from headway.coordinator.core.plan import FINALLY, FailureClass
@@ -147,7 +148,7 @@ def _node_cancelled(walk: Walk, event: NodeCancelled) -> None:
         return
     failure = Failure(
         failure_class=FailureClass.EXEC_FAILED,
-        type="Cancelled",
+        type=FailureType.CANCELLED.value,
         message="the worker cancelled the handler although the run was not being stopped",
     )
     walk.fail(event.path, "fail", failure, retryable=True, reported=True)
@@ -178,7 +179,7 @@ def _lease_expired(walk: Walk, event: LeaseExpired) -> None:
         walk.cancel(event.path, "unknown")
     elif row.losses + 1 > node.retry.max_losses:
         message = f"its lease was lost {row.losses + 1} times, the last time by {row.owner}"
-        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type="LeaseLost", message=message)
+        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type=FailureType.LEASE_LOST.value, message=message)
         walk.fail(event.path, "fail", failure, retryable=False)
     else:
         _again(walk, event.path, "lost")

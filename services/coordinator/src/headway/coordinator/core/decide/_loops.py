@@ -23,6 +23,7 @@ from headway.coordinator.core.decide.redo_plan import Part, undone
 from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.effort import TooMuchToDecide
 from headway.coordinator.core.events import Failure
+from headway.coordinator.core.failure_types import FailureType
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.outcome import outcome, tally_of
 from headway.coordinator.core.paths import (
@@ -151,7 +152,7 @@ def _open_map(walk: Walk, path: str, node: Node, attempt: int) -> bool:
         value = entries
     if not isinstance(value, list):
         message = f"`over` must give a list or a map, not {orjson.dumps(value).decode()[:100]}"
-        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type="NotAList", message=message)
+        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type=FailureType.NOT_A_LIST.value, message=message)
         walk.fail(path, "decide_failed", failure, retryable=False)
         return False
     walk.emit(do.OpenLoop(path=path, attempt=attempt, total=len(value), source=None))
@@ -343,7 +344,9 @@ def _iterate(walk: Walk, path: str) -> None:
         return
     if loop.started >= loop.total:
         message = f"{loop.total} iterations did not do"
-        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type="IterationsExhausted", message=message)
+        failure = Failure(
+            failure_class=FailureClass.EXEC_FAILED, type=FailureType.ITERATIONS_EXHAUSTED.value, message=message
+        )
         walk.fail(path, "wait_failed", failure, retryable=False)
         return
     if not walk.room or walk.effort.is_half_spent:
@@ -392,11 +395,11 @@ def end(walk: Walk, row: ScopeRow) -> None:
         try:
             key, size = _result(walk, row)
         except ExpressionError as problem:
-            state, error = RunState.FAILED, _plain_error(str(problem), "ExpressionError")
+            state, error = RunState.FAILED, _plain_error(str(problem), FailureType.EXPRESSION_ERROR.value)
         except TooMuchToDecide as problem:
-            state, error = RunState.FAILED, _plain_error(str(problem), "DecisionTooLarge")
+            state, error = RunState.FAILED, _plain_error(str(problem), FailureType.DECISION_TOO_LARGE.value)
         except _TooLargeError as problem:
-            state, error = RunState.FAILED, _plain_error(str(problem), "PayloadTooLarge")
+            state, error = RunState.FAILED, _plain_error(str(problem), FailureType.PAYLOAD_TOO_LARGE.value)
     elif state is RunState.FAILED:
         error = _failures(walk, row)
     walk.emit(do.CloseScope(path=row.path, state=state, error=error, output=key, output_bytes=size))
@@ -437,7 +440,7 @@ def _plain_error(message: str, kind: str) -> dict[str, Json]:
 def _failures(walk: Walk, row: ScopeRow) -> dict[str, Json]:
     culprits = unhandled(walk, walk.graph.body(row.path), row.path)
     if not culprits:
-        return _plain_error("no task succeeded", "NothingSucceeded")
+        return _plain_error("no task succeeded", FailureType.NOTHING_SUCCEEDED.value)
     first = culprits[0]
     error = first.error or {}
     return {
@@ -590,7 +593,7 @@ def _items_failed(loop: LoopRow) -> Failure:
     message = f"{loop.failed} of {loop.total} items failed: {named}" + (f" and {more} more" if more else "")
     return Failure(
         failure_class=FailureClass.EXEC_FAILED,
-        type="ItemsFailed",
+        type=FailureType.ITEMS_FAILED.value,
         message=message,
         details={"failed": loop.failed, "total": loop.total, "items": [*loop.failures]},
     )

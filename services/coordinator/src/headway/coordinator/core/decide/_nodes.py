@@ -15,6 +15,7 @@ from headway.coordinator.core.decide._signals import take_what_is_there
 from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.durations import parse_computed_duration
 from headway.coordinator.core.events import Failure
+from headway.coordinator.core.failure_types import FailureType
 from headway.coordinator.core.instants import is_local, parse_instant, split_zone
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.paths import scope_of
@@ -175,7 +176,9 @@ def _join(walk: Walk, path: str, _node: Node) -> None:
     try:
         gathered = {name[1]: scope.lookup(name) if name in there else None for name in names}
     except TooMuch as error:
-        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type="PayloadTooLarge", message=str(error))
+        failure = Failure(
+            failure_class=FailureClass.EXEC_FAILED, type=FailureType.PAYLOAD_TOO_LARGE.value, message=str(error)
+        )
         walk.fail(path, "decide_failed", failure, retryable=False)
         return
     document = Document(orjson.dumps(gathered))
@@ -248,7 +251,7 @@ def _end_of_wait(walk: Walk, path: str, node: Node) -> datetime:
         wait_ms = parse_computed_duration(spelt) if isinstance(spelt, str) else None
         if wait_ms is None or wait_ms > LONGEST_MS:
             problem = f"`duration` must be text such as 90s or 1m30s, and at most ten years, not {repr(spelt)[:100]}"
-            raise _InvalidTimeError("InvalidDuration", problem)
+            raise _InvalidTimeError(FailureType.INVALID_DURATION.value, problem)
         return walk.at + timedelta(milliseconds=wait_ms)
     until = _rendered(scope, node.until) if node.until is not None else None
     local, zone = split_zone(until) if isinstance(until, str) else ("", "")
@@ -261,10 +264,12 @@ def _end_of_wait(walk: Walk, path: str, node: Node) -> datetime:
             "`until` must be RFC 3339 text with either an offset or one zone, such as 2030-01-31T09:00:00Z or "
             f"2030-01-31T09:00:00 Europe/Vienna, not {repr(until)[:100]}"
         )
-        raise _InvalidTimeError("InvalidInstant", problem)
+        raise _InvalidTimeError(FailureType.INVALID_INSTANT.value, problem)
     found = walk.draft.instant(local, zone or given)
     if found is None:
-        raise _InvalidTimeError("InvalidInstant", f"there is no time {local[:100]} in a zone {(zone or given)[:100]}")
+        raise _InvalidTimeError(
+            FailureType.INVALID_INSTANT.value, f"there is no time {local[:100]} in a zone {(zone or given)[:100]}"
+        )
     return found
 
 
@@ -279,7 +284,9 @@ def _wait_for_event(walk: Walk, path: str, node: Node) -> None:
         given = _rendered(_scope_for(walk, path), node.event_name)
         if not isinstance(given, str) or not 0 < len(given) <= LONGEST_NAME or "\x00" in given:
             problem = f"`event` must be text of 1 to {LONGEST_NAME} characters, not {repr(given)[:100]}"
-            failure = Failure(failure_class=FailureClass.EXEC_FAILED, type="InvalidEventName", message=problem)
+            failure = Failure(
+                failure_class=FailureClass.EXEC_FAILED, type=FailureType.INVALID_EVENT_NAME.value, message=problem
+            )
             walk.fail(path, "decide_failed", failure, retryable=False)
             return
         name = given
@@ -353,6 +360,6 @@ def too_large_to_keep(what: str, document: Document) -> Failure | None:
 def _too_large(what: str, size: int) -> Failure:
     return Failure(
         failure_class=FailureClass.EXEC_FAILED,
-        type="PayloadTooLarge",
+        type=FailureType.PAYLOAD_TOO_LARGE.value,
         message=f"{what} has {size} bytes of JSON; the limit is {PAYLOAD_LIMIT}",
     )

@@ -10,6 +10,7 @@ from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide._scope import Scope
 from headway.coordinator.core.effort import TooMuchToDecide
 from headway.coordinator.core.events import Failure
+from headway.coordinator.core.failure_types import FailureType
 from headway.coordinator.core.plan import Edge, EdgeKind, Expression, FailureClass, Json
 from headway.coordinator.core.templates import evaluate_condition
 
@@ -75,7 +76,11 @@ def expression_failure(error: ExpressionError | TooMuchToDecide, edge: Edge | No
             details |= {"line": error.place.line, "column": error.place.column}
     if edge is not None:
         details["edge"] = edge.index
-    error_type = "ExpressionError" if isinstance(error, ExpressionError) else "DecisionTooLarge"
+    error_type = (
+        FailureType.EXPRESSION_ERROR.value
+        if isinstance(error, ExpressionError)
+        else FailureType.DECISION_TOO_LARGE.value
+    )
     return Failure(failure_class=FailureClass.EXEC_FAILED, type=error_type, message=str(error), details=details)
 
 
@@ -83,7 +88,7 @@ def timed_out(which: str, message: str) -> Failure:
     """The failure of a node whose time is over."""
     return Failure(
         failure_class=FailureClass.TIMEOUT,
-        type=f"{which}_timeout",
+        type=FailureType(f"{which}_timeout").value,
         message=f"{which} time-out: {message}",
         details={"timeout": which},
     )

@@ -6,6 +6,7 @@ field in the plan.
 """
 
 from headway.coordinator.core.compiler.language._fields import (
+    COUNTS_IN_EXPRESSIONS,
     DURATION_PATTERN,
     EVENT_PATTERN,
     HANDLER_PATTERN,
@@ -24,6 +25,7 @@ from headway.coordinator.core.compiler.language._fields import (
     ONLY_NODE,
     OUTCOME_FIELDS,
     OWN_HANDLERS,
+    OWN_KEYS,
     QUEUE_PATTERN,
     RESERVED_NAMES,
     RUN_FIELDS,
@@ -54,6 +56,7 @@ __all__ = [
     "BODY",
     "CAN_FAIL_LATE",
     "CASE",
+    "COUNTS_IN_EXPRESSIONS",
     "DEFAULTS",
     "EDGE",
     "Field",
@@ -80,6 +83,7 @@ __all__ = [
     "ONLY_NODE",
     "OUTCOME_FIELDS",
     "OWN_HANDLERS",
+    "OWN_KEYS",
     "REQUEST",
     "RESERVED_NAMES",
     "RETENTION",
