@@ -145,7 +145,7 @@ def _items(state: State, loop: str, items: Items, way: ReopenLoop | None, places
     """Which items run again. An item is counted once: as one that was chosen only if nothing else makes it run."""
     if way is None:
         return {"path": loop, "anew": True, "total": items.started}
-    counts = dict[str, int].fromkeys(("failed", "stopped", "undone", "kept"), 0)
+    counts = {"failed": 0, "stopped": 0, "undone": 0, "kept": 0}
     named = {*places}
     for each in items.ended:
         sort = _sort(each.state, way, undone=each.undone)
