@@ -55,7 +55,7 @@ async def test_rows_that_a_relay_took_and_kept_are_free_again(
 
     await asyncio.wait([holding])
     assert set(await world.dispatch_ids()) == {*kept, *others}
-    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)):
         await connection.fetch("SELECT 1")
 
 
@@ -88,7 +88,7 @@ async def test_a_frozen_relay_holds_up_its_rows_for_the_time_written_down_and_go
 
 
 async def _fetch(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], statement: str) -> None:
-    with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+    with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError):
         await connection.fetch(statement)
 
 

@@ -15,7 +15,7 @@ LOCK = "SELECT 1 FROM buckets WHERE bucket = 0 FOR UPDATE"
 
 
 async def _fetch(connection: Connection, statement: str) -> None:
-    with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+    with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError):
         await connection.fetch(statement)
 
 
@@ -37,7 +37,7 @@ async def test_locks_of_a_transaction_that_does_not_end_are_taken_back(
         assert await other.fetch(LOCK) != []
 
     await asyncio.wait([holding])
-    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)):
         await holder.fetch("SELECT 1")
     await other.close()
     connections.terminate()

@@ -36,7 +36,7 @@ async def test_a_session_in_which_nothing_comes_any_more_is_ended(
     await until(lambda: _is_ended(world), "its session is ended", seconds=4)
 
     await asyncio.wait([holding])
-    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)):
         await connection.fetch("SELECT 1")
     pool.terminate()
 
@@ -55,7 +55,7 @@ async def test_while_one_copy_is_frozen_another_tells_everything(world: World) -
 
 
 async def _fetch(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], statement: str) -> None:
-    with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+    with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError):
         await connection.fetch(statement)
 
 
