@@ -19,6 +19,7 @@ from headway.coordinator.store.statements import SQL
 from tests.rpc.test_lists import end
 from tests.rpc.test_subflows import DETACHED, LEAF, PARENT, begun, carry, carry_all, failed_child, handovers
 from tests.rpc.world import EVENT, ONE, TWO, World, refusal_of
+from tests.store.test_plans import FILL
 
 KEPT = "workflow: kept\nretention: {succeeded: 1h, failed: 2d}\nnodes:\n  work: {type: call, handler: h.work}\n"
 
@@ -450,6 +451,7 @@ async def test_a_retry_that_comes_while_a_run_is_being_deleted_finds_none(world:
 
 
 async def test_what_has_expired_is_found_by_the_index_on_ends(database: asyncpg.Connection[asyncpg.Record]) -> None:
+    await database.execute(f"{FILL}; ANALYZE runs")
     await database.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan")
     await database.execute(f"PREPARE expired AS {SQL['find_expired']}")
 
