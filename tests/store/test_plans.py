@@ -177,3 +177,20 @@ async def test_on_tables_that_held_so_many_rows_when_they_were_looked_at_last(
         await young.execute(f"INSERT INTO {table} SELECT * FROM all_{table} ON CONFLICT DO NOTHING")
 
     assert await faults(young) == []
+
+
+@pytest.mark.parametrize("look", ["ANALYZE", "VACUUM"])
+async def test_on_tables_in_which_nothing_was_under_way_when_they_were_looked_at_last(
+    look: str, young: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    await young.execute(FILL)
+    await young.execute("CREATE TEMP TABLE under_way AS TABLE tasks")
+    await young.execute(
+        "UPDATE tasks SET state = 'succeeded', finished_at = now(), grant_key = NULL, lease_expires_at = NULL,"
+        " sweep_at = NULL"
+    )
+    await young.execute(f"{look} {', '.join(BY_KEY)}")
+    await young.execute("DELETE FROM tasks")
+    await young.execute("INSERT INTO tasks SELECT * FROM under_way")
+
+    assert await faults(young) == []
