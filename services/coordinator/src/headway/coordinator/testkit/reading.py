@@ -327,8 +327,7 @@ class _Reader:
     def _run(self, entries: Entries, run: str, of: str) -> list[Expectation]:
         """What a run gave, or how it failed."""
         found = self._values(entries, of, lambda played: played.result_of(run))
-        get: Callable[[Played], dict[str, Json]] = lambda played: played.fault_of(run)  # noqa: E731
-        return found + self._error(entries, f"{of}error", get, language.RUN_ERROR, run)
+        return found + self._error(entries, f"{of}error", lambda played: played.fault_of(run), language.RUN_ERROR, run)
 
     def _child(self, run: str, tree: Yaml) -> list[Expectation]:
         if not isinstance(tree, YamlMap):

@@ -153,7 +153,7 @@ class ScopeCheck:
 
     def check_node(self, draft: NodeDraft) -> None:
         """Checks the expressions in a node."""
-        view = self._view_of(draft.node.id)
+        view = self.view_of(draft.node.id)
         self._check_sites(draft.sites, view)
         for case in draft.cases:
             self._check_sites(case.sites, view)
@@ -193,7 +193,8 @@ class ScopeCheck:
         before = _sure_of_nothing(loop, sees="none")
         self._check_sites(body.repeats, before)
 
-    def _view_of(self, name: str) -> Viewpoint | None:
+    def view_of(self, name: str) -> Viewpoint | None:
+        """What a node can see; None where that is not known."""
         shape, certainty = self._shape, self._certainty
         if shape is None or certainty is None:
             return None
@@ -273,11 +274,11 @@ class ScopeCheck:
 
     def is_told_around(self, loop: NodeDraft, key: VariablePath) -> bool:
         """Returns whether the body of a map or repeat of this graph knows of something by what was asked before it."""
-        return self._is_told(key, self._view_of(loop.node.id))
+        return self._is_told(key, self.view_of(loop.node.id))
 
     def _say_unknown(self, mention: Mention, view: Viewpoint | None, site: Site) -> None:
         name = mention.path[0]
-        nodes, variables = set(self._nodes_seen(view)), self._variables_seen(view)
+        nodes, variables = set(self.nodes_seen(view)), self._variables_seen(view)
         scope = [_PAYLOAD] if site.sees_payload else []
         scope += self._scope(view, has_nodes=bool(nodes), has_variables=bool(variables))
         remedy = instead_of_name(mention.path, scope, nodes, variables)
@@ -298,18 +299,19 @@ class ScopeCheck:
         }
         return [name for name, is_so in is_there.items() if is_so]
 
-    def _nodes_seen(self, view: Viewpoint | None) -> Iterator[str]:
+    def nodes_seen(self, view: Viewpoint | None) -> Iterator[str]:
         """The nodes that can be read; all of them, where it is not known what comes before."""
         yield from (name for name in self._nodes if (view is None or self._is_visible(name, view)) and name != FINALLY)
         if self._around is not None:
             outer = self._around.scope
-            yield from outer._nodes_seen(outer._view_of(self._around.loop.node.id))  # noqa: SLF001 - of its own kind
+            yield from outer.nodes_seen(outer.view_of(self._around.loop.node.id))
 
     def _variables_seen(self, view: Viewpoint | None) -> list[str]:
-        return [name for name in self._all_setters() if self._knowledge_of(name, view) is not _Known.NOT]
+        return [name for name in self.all_setters() if self._knowledge_of(name, view) is not _Known.NOT]
 
-    def _all_setters(self) -> Collection[str]:
-        outer = self._around.scope._all_setters() if self._around is not None else ()  # noqa: SLF001 - of its own kind
+    def all_setters(self) -> Collection[str]:
+        """The variables that are set here or around, those of here first."""
+        outer = self._around.scope.all_setters() if self._around is not None else ()
         return dict.fromkeys((*self._setters, *outer))
 
     def _check_nodes(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
@@ -352,7 +354,7 @@ class ScopeCheck:
 
     def check_from_inside(self, loop: NodeDraft, mention: Mention, *, guarded: bool) -> None:
         """Checks what an expression in the body of a map or repeat of this graph names: it sees what that node sees."""
-        view = self._view_of(loop.node.id)
+        view = self.view_of(loop.node.id)
         self._checks[mention.path[0]](mention, view, guarded=guarded)
         self.has_left_out = self.has_left_out or view is None
 
@@ -432,7 +434,7 @@ class ScopeCheck:
 
     def knowledge_around(self, loop: NodeDraft, variable: str) -> "_Known":
         """Returns what the body of a map or repeat of this graph knows of a variable by what comes before."""
-        return self._knowledge_of(variable, self._view_of(loop.node.id))
+        return self._knowledge_of(variable, self.view_of(loop.node.id))
 
     def _check_run(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
         del view, guarded
