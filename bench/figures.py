@@ -142,7 +142,7 @@ FIGURES = (
     Figure(
         name="tasks_per_s_two",
         meaning="tasks completed per second",
-        how="as tasks_per_s, with two coordinator processes",
+        how="as tasks_per_s, with two coordinator processes and twice the runs in flight",
         measure=throughput.two_coordinators,
         on=TWO,
     ),

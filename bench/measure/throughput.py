@@ -42,9 +42,9 @@ async def one_coordinator(rig: Rig, pace: Pace) -> Samples:
 
 
 async def two_coordinators(rig: Rig, pace: Pace) -> Samples:
-    """The throughput of two."""
+    """The throughput of two, each with the load that one carries."""
     await prepare(rig, pace)
-    return {"tasks_per_s_two": [(await _at_peak(rig, pace)).tasks_per_s]}
+    return {"tasks_per_s_two": [(await _under(rig, pace, 2 * pace.in_flight)).tasks_per_s]}
 
 
 async def by_the_broker(rig: Rig, pace: Pace) -> Samples:
@@ -57,10 +57,13 @@ async def overload(rig: Rig, pace: Pace) -> Samples:
     """The throughput at ten times the load at which it peaks, as a share of the peak."""
     await prepare(rig, pace)
     peak = await _at_peak(rig, pace)
-    load = 10 * pace.in_flight
-    flooded = await keep_in_flight(rig, LINE, in_flight=load, seconds=pace.seconds, warm_up=pace.warm_up)
+    flooded = await _under(rig, pace, 10 * pace.in_flight)
     return {"overload_ratio": [flooded.tasks_per_s / peak.tasks_per_s]}
 
 
 async def _at_peak(rig: Rig, pace: Pace) -> Stretch:
-    return await keep_in_flight(rig, LINE, in_flight=pace.in_flight, seconds=pace.seconds, warm_up=pace.warm_up)
+    return await _under(rig, pace, pace.in_flight)
+
+
+async def _under(rig: Rig, pace: Pace, load: int) -> Stretch:
+    return await keep_in_flight(rig, LINE, in_flight=load, seconds=pace.seconds, warm_up=pace.warm_up)
