@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=amount, help=f"length of each stretch (default {SECONDS:g})")
     parser.add_argument("--repeats", type=at_least_one, help=f"how often everything is measured (default {REPEATS})")
     parser.add_argument(
-        "--in-flight", type=at_least_one, default=PEAK_IN_FLIGHT, help="runs in flight for the throughput of a coordinator"
+        "--in-flight", type=at_least_one, default=PEAK_IN_FLIGHT, help="runs in flight for one coordinator's throughput"
     )
     parser.add_argument("--soak", type=amount, default=0.0, metavar="MINUTES", help="nothing but the soak, for so long")
     parser.add_argument("--list", action="store_true", help="list the figures, and measure nothing")
