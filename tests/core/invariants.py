@@ -42,10 +42,12 @@ def check(world: World) -> None:
         check_task_row(row)
     check_counts(world)
     check_waits(world)
+    check_who_waited_longest_took_it(world)
     assert [entry.seq for entry in world.history] == list(range(1, world.run.seq + 1))
     check_tokens(world)
     check_nothing_runs_without_its_tokens(world)
     check_something_is_waited_for(world)
+    check_nobody_is_left_open(world)
     check_timers_mean_something(world)
     check_latest_event(world)
 
@@ -86,16 +88,40 @@ def check_counts(world: World) -> None:
 
 def check_waits(world: World) -> None:
     """Nodes in bodies, or with computed names, that wait for a signal are found by its name, and no others are."""
+    waiting = {
+        path: name
+        for path, name in names_waited_for(world).items()
+        if scope_of(path) or world.graph.node(path).event_name is not None
+    }
+    assert {path: row.name for path, row in world.db.waits.items()} == waiting
+    assert len({row.place for row in world.db.waits.values()}) == len(waiting)
+
+
+def names_waited_for(world: World) -> dict[str, str]:
+    """The signals that nodes wait for, by path."""
     waiting: dict[str, str] = {}
     for path, row in world.db.tasks.items():
         node = world.graph.node(path)
         if row.state is TaskState.WAITING and node.type is NodeType.WAIT_FOR_EVENT:
+            waiting[path] = node.event
             if node.event_name is not None and row.input is not None:
                 waiting[path] = str(world.db.payloads[row.input].value)
-            elif scope_of(path):
-                waiting[path] = node.event
-    assert {path: row.name for path, row in world.db.waits.items()} == waiting
-    assert len({row.place for row in world.db.waits.values()}) == len(waiting)
+    return waiting
+
+
+def check_who_waited_longest_took_it(world: World) -> None:
+    """A signal that comes is taken by nobody who began to wait after another one that would have taken anything."""
+    if not world.actions(do.BufferSignal):
+        return
+    signal = world.db.signals[max(world.db.signals)]
+    if signal.taken_by is None:
+        return
+    taker = world.task(signal.taken_by)
+    for path, name in names_waited_for(world).items():
+        node, row = world.graph.node(path), world.task(path)
+        takes_anything = node.filter is None and node.payload_schema is None
+        if name == signal.name and takes_anything and row.ready_at and taker.ready_at:
+            assert row.ready_at >= taker.ready_at, f"{path} waited longer than {taker.path}, which took {name}"
 
 
 def check_run_row(row: RunRow) -> None:
@@ -224,6 +250,14 @@ def check_child_is_asked_for(world: World, row: TaskRow) -> None:
     assert child.is_open, f"{row.path} waits for nobody"
     assert child.attempt == row.attempt
     assert any(to == child.child and kind == "StartChild" for to, kind, _ in world.handovers)
+
+
+def check_nobody_is_left_open(world: World) -> None:
+    """The run of a row that is open stays until its end was told: somebody has to wait for it."""
+    for path, child in world.db.children.items():
+        row = world.db.tasks.get(path)
+        is_waited_for = row is not None and row.state is TaskState.WAITING and row.attempt == child.attempt
+        assert is_waited_for or not child.is_open, f"{path} does not wait for run {child.child}, whose row is open"
 
 
 def check_nothing_starts(world: World, open_rows: Iterable[TaskRow]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.coordinator.core.machines import RunState
+from headway.coordinator.core.plan import Json
 from headway.coordinator.core.refusals import IterationDropped, NodeNotReached
 from tests.core.invariants import begin, check_replay
 
@@ -98,7 +99,7 @@ def test_a_failed_iteration_is_the_repeats_failure_and_a_retry_goes_on_with_it()
 
 
 @pytest.mark.parametrize("keep", [1, 2])
-def test_at_the_end_too_as_many_iterations_stay_as_are_to_be_kept(keep: int) -> None:
+def test_at_the_end_too_as_many_iterations_stay_as_are_to_be_kept_and_the_one_before_them(keep: int) -> None:
     world = begin(POLL.replace("max_iterations: 3", "max_iterations: 5").replace("keep_last: 1", f"keep_last: {keep}"))
     for index in range(5):
         assert len(world.db.scopes) <= keep + 1
@@ -106,12 +107,13 @@ def test_at_the_end_too_as_many_iterations_stay_as_are_to_be_kept(keep: int) -> 
         if index < 4:
             world.fire(world.next_timer())
 
-    assert list(world.db.scopes) == [f"poll[{index}]" for index in range(5 - keep, 5)]
+    assert list(world.db.scopes) == [f"poll[{index}]" for index in range(4 - keep, 5)]
     world.run_task("done")
     with pytest.raises(IterationDropped, match=r"rows of poll\[0\] were dropped \(keep_last: \d\)"):
         world.retry("poll[0].step")
-    with pytest.raises(IterationDropped, match="name a later iteration"):
-        world.retry("poll[0]")
+    for named in (f"poll[{4 - keep}].step", f"poll[{4 - keep}]"):  # they are there for the next one
+        with pytest.raises(IterationDropped, match=rf"rows of poll\[{3 - keep}\] .* name a later iteration"):
+            world.retry(named)
     with pytest.raises(NodeNotReached):
         world.retry("poll[5].step")
     world.retry("poll[4].step")
@@ -146,6 +148,48 @@ def test_a_retry_from_an_earlier_iteration_does_the_later_ones_again() -> None:
     assert world.input("poll[2].step") == {"n": 2, "last": {"done": False, "try": 2}}
     world.run_task("poll[2].step", {"done": True, "try": 2})
     assert world.input("done") == {"done": True, "try": 2}
+    check_replay(world)
+
+
+@pytest.mark.parametrize("keep", ["keep_last: 1", "keep_last: 2", ""])
+@pytest.mark.parametrize("again", [1, 2])
+@pytest.mark.parametrize("named", ["{}", "{}.first"])
+def test_an_iteration_that_is_done_again_sees_the_one_before_it_and_not_itself(
+    again: int, keep: str, named: str
+) -> None:
+    world = begin(f"""
+        nodes:
+          poll:
+            type: repeat
+            until: last.done
+            max_iterations: 3
+            {keep}
+            output: "${{nodes.second.output}}"
+            body:
+              nodes:
+                first: {{type: call, handler: a}}
+                second: {{type: call, handler: b, input: "${{last}}"}}
+              edges: [[first, second]]
+    """)
+    before: dict[int, Json] = {0: None}
+    for index in range(3):
+        world.run_task(f"poll[{index}].first")
+        before[index + 1] = {"done": index == 2, "of": index}
+        world.run_task(f"poll[{index}].second", before[index + 1])
+    if again == 1 and keep == "keep_last: 1":
+        with pytest.raises(IterationDropped, match=r"rows of poll\[0\]"):
+            world.retry(named.format("poll[1]"))
+        return
+
+    for _ in range(2):
+        world.retry(named.format(f"poll[{again}]"))
+        for index in range(again, 3):
+            world.run_task(f"poll[{index}].first")
+            assert world.input(f"poll[{index}].second") == before[index]
+            before[index + 1] = {"done": index == 2, "of": index, "again": True}
+            world.run_task(f"poll[{index}].second", before[index + 1])
+
+    assert world.output("poll") == before[3]
     check_replay(world)
 
 

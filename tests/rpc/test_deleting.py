@@ -13,11 +13,12 @@ import pytest
 
 from headway.api.events.v1 import events_pb2
 from headway.api.runs.v1 import runs_pb2
+from headway.coordinator.engine.children import Children
 from headway.coordinator.engine.deleting import Deletions
 from headway.coordinator.store import deleting
 from headway.coordinator.store.statements import SQL
 from tests.rpc.test_lists import end
-from tests.rpc.test_subflows import DETACHED, LEAF, PARENT, begun, carry, carry_all, failed_child, handovers
+from tests.rpc.test_subflows import DETACHED, GIVEN, LEAF, PARENT, begun, carry, carry_all, failed_child, handovers
 from tests.rpc.world import EVENT, ONE, TWO, World, refusal_of
 from tests.store.test_plans import FILL
 
@@ -171,15 +172,20 @@ async def test_a_start_that_comes_after_its_parent_was_deleted_starts_nothing(wo
     assert await handovers(world) == []
 
 
-async def test_the_end_of_a_child_that_was_deleted_meanwhile_is_still_its_parents(world: World) -> None:
-    parent, child = await begun(world, LEAF, PARENT)
-    await carry_all(world)
-    dispatch = await world.dispatch(child)
+async def work(world: World, run_id: str) -> None:
+    """Do what a leaf has to do."""
+    dispatch = await world.dispatch(run_id)
     await world.first.grant(dispatch)
     await world.first.succeed(dispatch, 7)
 
-    assert await delete(world, child)
+
+async def test_what_a_deleted_child_gave_is_still_its_parents(world: World) -> None:
+    parent, child = await begun(world, LEAF, PARENT)
     await carry_all(world)
+    await work(world, child)
+    await carry_all(world)
+
+    assert await delete(world, child)
 
     task = await world.first.task(parent, "child")
     assert (task.output, task.child_run_id) == (b"7", child)
@@ -188,20 +194,72 @@ async def test_the_end_of_a_child_that_was_deleted_meanwhile_is_still_its_parent
     assert await world.first.state(parent) == "CANCELLED"
 
 
-async def test_a_stop_of_a_child_that_was_deleted_ends_its_node(world: World) -> None:
+async def tell_nobody(*_: object) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("order", ["start", "start, detached", "go on"])
+async def test_a_child_stays_until_its_parent_was_told_so_that_no_order_that_comes_again_begins_it_again(
+    world: World, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if order == "go on":
+        parent, child = await failed_child(world)
+        await world.first.retry(parent)
+    else:
+        parent, child = await begun(world, LEAF, DETACHED if "detached" in order else PARENT)
+    (start,) = await handovers(world, "StartChild")
+    with monkeypatch.context() as patched:
+        patched.setattr(Children, "_tell", tell_nobody)  # as if it died before it told that it has started
+        await carry(world, start)
+    await work(world, child)
+
+    refusal = await refusal_of(delete(world, child))
+    await carry(world, start)
+    assert (refusal.reason, refusal.metadata["parent"]) == ("END_NOT_TOLD", parent)
+    assert await world.first.state(child) == "SUCCEEDED"
+
+    await carry(world, *await handovers(world, "ChildFinished"))
+    assert await delete(world, child)
+    await carry(world, start)
+    assert await world.one("SELECT count(*) FROM runs") == 1
+    assert await world.one("SELECT count(*) FROM children") == (2 if order == "go on" else 1)
+
+
+async def test_a_child_that_was_cancelled_by_itself_stays_until_its_parent_was_told(world: World) -> None:
     parent, child = await begun(world, LEAF, PARENT)
     await carry_all(world)
+    await world.dispatches(child)
     await world.first.cancel(child)
     lost = await handovers(world, "ChildFinished")
-    await delete(world, child)
+    assert (await refusal_of(delete(world, child))).reason == "END_NOT_TOLD"
     await world.first.cancel(parent)
 
-    await carry(world, *await handovers(world, "CancelChild"))  # it leaves a cancelled run, which tells so
+    await carry(world, *await handovers(world, "CancelChild"))
     await carry(world, *lost)
     await carry_all(world)
 
     assert await world.first.state(parent) == "CANCELLED"
-    assert await world.first.state(child) == "CANCELLED"
+    assert await delete(world, child)
+    assert await delete(world, parent)
+
+
+async def test_a_deletion_of_many_leaves_out_children_whose_parents_were_not_told(world: World) -> None:
+    _, child = await begun(world, LEAF, PARENT)
+    await carry_all(world)
+    await work(world, child)
+    other = await world.first.start("leaf", GIVEN)
+    await work(world, other)
+
+    for dry_run in (True, False):
+        request = runs_pb2.BulkRequest(
+            request_id=str(uuid4()),
+            filter=runs_pb2.RunFilter(workflow="leaf"),
+            delete=runs_pb2.BulkDelete(),
+            dry_run=dry_run,
+        )
+        answers = (await world.first.runs.Bulk(request)).results
+        assert {each.run_id: each.refusal.reason for each in answers} == {child: "END_NOT_TOLD", other: ""}
+    assert (bool(await rows(world, child)), bool(await rows(world, other))) == (True, False)
 
 
 MIDDLE = """
@@ -400,6 +458,23 @@ async def test_batches_go_on_until_nothing_is_left(world: World, monkeypatch: py
     assert await world.one("SELECT count(*) FROM start_keys") == 0
 
 
+async def test_children_whose_parents_were_not_told_stay_and_hold_up_no_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.coordinator.engine.deleting.BATCH", 1)
+    _, child = await begun(world, LEAF.replace("workflow: leaf", "workflow: leaf\nretention: 1h"), PARENT)
+    await carry_all(world)
+    others = [await world.first.start("leaf", GIVEN) for _ in range(2)]
+    for run_id, hours in zip((child, *others), (4, 3, 2), strict=True):
+        await work(world, run_id)
+        await age(world, run_id, hours)
+
+    assert await deletions(world).sweep() == 2
+    assert await world.first.state(child) == "SUCCEEDED"
+    await carry_all(world)
+    assert await deletions(world).sweep() == 1
+
+
 async def test_two_coordinators_that_delete_the_same_runs_delete_each_once(world: World) -> None:
     other = await world.coordinator()
     await world.first.deploy(KEPT)
@@ -455,7 +530,7 @@ async def test_what_has_expired_is_found_by_the_index_on_ends(database: asyncpg.
     await database.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan")
     await database.execute(f"PREPARE expired AS {SQL['find_expired']}")
 
-    plan = [record[0] for record in await database.fetch("EXPLAIN EXECUTE expired(NULL, NULL, NULL)")]
+    plan = [record[0] for record in await database.fetch("EXPLAIN EXECUTE expired(NULL, NULL, NULL, NULL)")]
 
     (place,) = [place for place, line in enumerate(plan) if re.search(r" on runs\b", line)]
     assert "using runs_by_end" in plan[place]

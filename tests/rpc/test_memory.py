@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 from uuid import uuid4
@@ -16,9 +16,11 @@ import pytest
 from headway.api.runs.v1 import runs_pb2
 from headway.api.tasks.v1 import tasks_pb2
 from headway.coordinator.engine import lanes
+from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.starting import StartAsk
 from headway.coordinator.engine.submissions import Submission
-from tests.rpc.world import ONE, Dispatch, World, refusal_of, succeeded
+from headway.coordinator.store.pool import open_pool
+from tests.rpc.world import ONE, Dispatch, World, refusal_of, succeeded, until
 
 MARK = b"1234567890"
 PAYLOAD = b'{"x": "' + MARK * 100 + b'"}'
@@ -47,6 +49,13 @@ def held() -> list[object]:
         tasks_pb2.ReportRequest,
     )
     return [each for each in gc.get_objects() if isinstance(each, kinds)]
+
+
+async def all_freed() -> None:
+    """Nothing is held, once the server's side of the calls has ended too, which is after their answers have come."""
+    with suppress(AssertionError):
+        await until(lambda: not held(), "what was refused is freed")
+    assert [holders(each) for each in held()] == []
 
 
 def holders(given: object, depth: int = 6) -> list[object]:
@@ -95,6 +104,20 @@ async def unknown_signal(world: World) -> object:
     return await call_raw(world, "Signal", request)
 
 
+async def test_an_engine_that_was_stopped_is_let_go_of(world: World) -> None:
+    pool = await open_pool(world.url, size=2)
+    engine = Engine(pool)
+    await engine.start()
+    left = weakref.ref(engine)
+
+    await engine.stop()
+    await pool.close()
+    del engine
+
+    gc.collect()
+    assert left() is None
+
+
 @pytest.mark.parametrize(
     "call", [unknown_workflow, unknown_workflows, malformed, overloaded, unknown_run, unknown_signal]
 )
@@ -109,8 +132,7 @@ async def test_a_refused_request_is_freed_by_reference_counting_alone(
     await call(world)
 
     with uncollected():
-        assert [holders(each) for each in held()] == []
+        await all_freed()
         for _ in range(CALLS):
             await call(world)
-        await asyncio.sleep(0.05)
-        assert [holders(each) for each in held()] == []
+        await all_freed()

@@ -371,15 +371,15 @@ async def test_a_repeat_goes_on_once_when_its_pause_was_over_before_the_run_was_
 
 
 async def test_a_retry_from_an_iteration_whose_rows_were_dropped_says_so(world: World) -> None:
-    run_id = await started(world, POLL.replace("delay: 1h, ", "").replace("< 5", "< 2"), "poll")
-    for index in range(2):
+    run_id = await started(world, POLL.replace("delay: 1h, ", "").replace("< 5", "< 3"), "poll")
+    for index in range(3):
         dispatch = Dispatch(run_id, f"poll[{index}].step", 1)
         await world.first.lease(dispatch)
         await world.first.succeed(dispatch, None)
     assert await world.first.state(run_id) == "SUCCEEDED"
-    assert await world.one("SELECT count(*) FROM scopes") == 1
+    assert await world.one("SELECT count(*) FROM scopes") == 2
 
-    for node in ("poll[0].step", "poll[0]"):
+    for node in ("poll[0].step", "poll[0]", "poll[1].step", "poll[1]"):
         refused = await refusal_of(world.first.retry(run_id, node))
         assert (refused.code, refused.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "ITERATION_DROPPED")
         assert refused.metadata == {"node": node, "scope": "poll[0]", "kept": "1"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headway.api.runs.v1 import runs_pb2
 from tests.rpc.test_compensation import TRIP, booked
+from tests.rpc.test_subflows import LEAF, carry_all
 from tests.rpc.world import World
 
 ITEMS = """
@@ -188,3 +189,99 @@ async def test_items_that_were_undone_run_again_and_are_counted_so(world: World)
     assert each.failed + each.undone + each.stopped + each.kept + each.unbegun == 3
     assert each.undone + each.stopped == 2
     assert list(each.paths) == ["each[0]", "each[1]", "each[2]"]
+
+
+# --- within items
+
+NESTED = """
+workflow: nested
+nodes:
+  each:
+    type: map
+    over: "${input}"
+    max_concurrency: 1
+    body:
+      nodes:
+        child: {type: subflow, workflow: leaf, input: {n: 1}}
+        inner: {type: map, over: "${item}", max_concurrency: 2, body: {type: call, handler: h}}
+        use: {type: call, handler: h}
+      edges: [[child, inner, use]]
+"""
+
+
+async def nested_run(world: World, *failing: str) -> str:
+    await world.first.deploy(LEAF, NESTED)
+    run_id = await world.first.start("nested", [[1, 2, 3, 4], [1, 2]])
+    for _ in range(2):
+        await carry_all(world)
+        for record in await world.database.fetch("SELECT run_id FROM runs WHERE parent IS NOT NULL"):
+            await work(world, record["run_id"].hex)
+        await carry_all(world)
+        await work(world, run_id, *failing)
+    return run_id
+
+
+async def test_a_map_in_an_item_that_goes_on_is_told_as_one_of_the_run_is(world: World) -> None:
+    run_id = await nested_run(world, "each[0].inner[1].step")
+    assert await world.first.state(run_id) == "FAILED"
+
+    told = await world.first.retry(run_id, dry_run=True)
+
+    outer, inner = told.items
+    assert (outer.path, outer.failed, outer.kept, outer.unbegun) == ("each", 1, 0, 1)
+    assert (inner.path, inner.anew, inner.total) == ("each[0].inner", False, 4)
+    assert (inner.failed, inner.stopped, inner.kept, inner.unbegun) == (1, 1, 1, 1)
+    assert list(inner.paths) == ["each[0].inner[1]", "each[0].inner[2]"]
+    assert (list(told.children), list(told.new_children)) == ([], [])
+    assert await world.first.retry(run_id) == told
+
+
+async def test_of_a_chosen_node_in_a_map_in_an_item_that_item_is_told(world: World) -> None:
+    run_id = await nested_run(world)
+    assert await world.first.state(run_id) == "SUCCEEDED"
+
+    outer, inner = (await world.first.retry(run_id, "each[1].inner[0].step", dry_run=True)).items
+
+    assert (outer.path, outer.chosen, outer.kept, list(outer.paths)) == ("each", 1, 1, ["each[1]"])
+    assert (inner.path, inner.chosen, inner.kept, inner.total) == ("each[1].inner", 1, 1, 2)
+    assert list(inner.paths) == ["each[1].inner[0]"]
+
+
+async def test_a_child_that_an_item_starts_anew_is_told_and_what_begins_anew_behind_it(world: World) -> None:
+    run_id = await nested_run(world)
+
+    told = await world.first.retry(run_id, "each[0].child", dry_run=True)
+
+    assert [(each.path, each.workflow) for each in told.new_children] == [("each[0].child", "leaf")]
+    outer, inner = told.items
+    assert (outer.path, outer.chosen) == ("each", 1)
+    assert (inner.path, inner.anew, inner.total) == ("each[0].inner", True, 4)
+    assert await world.first.retry(run_id, "each[0].child") == told
+
+
+async def test_what_is_in_a_map_that_begins_anew_is_not_told_apart(world: World) -> None:
+    run_id = await nested_run(world)
+
+    told = await world.first.retry(run_id, "each", dry_run=True)
+
+    assert [(each.path, each.anew, each.total) for each in told.items] == [("each", True, 2)]
+    assert list(told.new_children) == []
+
+
+async def test_a_child_in_an_item_that_was_deleted_is_told_as_one_that_starts_anew(world: World) -> None:
+    await world.first.deploy(LEAF, NESTED)
+    run_id = await world.first.start("nested", [[1]])
+    await carry_all(world)
+    child = (await world.one("SELECT child_run_id FROM children")).hex
+    await work(world, child, "work")
+    await carry_all(world)
+    assert await world.first.state(run_id) == "FAILED"
+
+    before = await world.first.retry(run_id, dry_run=True)
+    await world.first.runs.Delete(runs_pb2.DeleteRequest(run_id=child))
+    after = await world.first.retry(run_id, dry_run=True)
+
+    assert [(each.path, each.run_id) for each in before.children] == [("each[0].child", child)]
+    assert list(before.new_children) == []
+    assert list(after.children) == []
+    assert [each.path for each in after.new_children] == ["each[0].child"]

@@ -158,6 +158,7 @@ class BulkCalls:
 
         Raises:
             RunNotFinished: The run is not over.
+            EndNotTold: It is, and its parent was not told yet.
         """
         request = runs_pb2.DeleteRequest(namespace=self._namespace, run_id=run_id)
         return (await self._connection.call(self._runs.Delete, request)).deleted

@@ -203,6 +203,12 @@ class RunNotFinished(Refused):
     expected_reason = "RUN_NOT_FINISHED"
 
 
+class EndNotTold(Refused):
+    """The run is over, and its parent was not told yet."""
+
+    expected_reason = "END_NOT_TOLD"
+
+
 class NodeNotReached(Refused):
     """The run never reached the node."""
 

@@ -479,8 +479,8 @@ class RetryPlan:
         runs_finally: What runs at the end of the run runs again when it ends anew.
         undone: Of the chosen and reset nodes, those whose effect was undone: it is wanted anew.
         standing: Of them, those that are done once more though what they did before stands.
-        items: Maps and repeats among them that had begun.
-        new_children: Subflow nodes among them that start another run.
+        items: Maps and repeats that had begun: among them, and in items that are taken up at once.
+        new_children: Subflow nodes that start another run: among them, and in items that are taken up at once.
     """
 
     chosen: tuple[str, ...]

@@ -272,7 +272,7 @@ class RunsServiceServicer:
     def Delete(self, request, context):
         """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
         again. Safe to repeat: what is not there any more is answered with deleted = false. FAILED_PRECONDITION
-        (RUN_NOT_FINISHED).
+        (RUN_NOT_FINISHED; END_NOT_TOLD: its parent is about to be told how it ended).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

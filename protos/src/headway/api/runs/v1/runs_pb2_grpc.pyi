@@ -113,7 +113,7 @@ class RunsServiceStub:
     Delete: _grpc.UnaryUnaryMultiCallable[_runs_pb2.DeleteRequest, _runs_pb2.DeleteResponse]
     """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
     again. Safe to repeat: what is not there any more is answered with deleted = false. FAILED_PRECONDITION
-    (RUN_NOT_FINISHED).
+    (RUN_NOT_FINISHED; END_NOT_TOLD: its parent is about to be told how it ended).
     """
     Bulk: _grpc.UnaryUnaryMultiCallable[_runs_pb2.BulkRequest, _runs_pb2.BulkResponse]
     """Bulk does one thing to a page of the runs that a filter means, each judged by itself: one that is refused harms no
@@ -206,7 +206,7 @@ class RunsServiceAsyncStub(RunsServiceStub):
     Delete: _aio.UnaryUnaryMultiCallable[_runs_pb2.DeleteRequest, _runs_pb2.DeleteResponse]  # type: ignore[assignment]
     """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
     again. Safe to repeat: what is not there any more is answered with deleted = false. FAILED_PRECONDITION
-    (RUN_NOT_FINISHED).
+    (RUN_NOT_FINISHED; END_NOT_TOLD: its parent is about to be told how it ended).
     """
     Bulk: _aio.UnaryUnaryMultiCallable[_runs_pb2.BulkRequest, _runs_pb2.BulkResponse]  # type: ignore[assignment]
     """Bulk does one thing to a page of the runs that a filter means, each judged by itself: one that is refused harms no
@@ -392,7 +392,7 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_runs_pb2.DeleteResponse, _abc.Awaitable[_runs_pb2.DeleteResponse]]:
         """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
         again. Safe to repeat: what is not there any more is answered with deleted = false. FAILED_PRECONDITION
-        (RUN_NOT_FINISHED).
+        (RUN_NOT_FINISHED; END_NOT_TOLD: its parent is about to be told how it ended).
         """
 
     @_abc_1.abstractmethod

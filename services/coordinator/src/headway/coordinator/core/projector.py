@@ -25,7 +25,7 @@ from headway.coordinator.core.machines import (
     TaskState,
 )
 from headway.coordinator.core.paths import loop_of, scope_at, scope_of
-from headway.coordinator.core.plan import Json
+from headway.coordinator.core.plan import Json, NodeType
 from headway.coordinator.core.rows import (
     BEATEN,
     CONCLUDED,
@@ -523,8 +523,6 @@ class Projector:
         row.stop, row.closing, row.cursor = None, False, None
         if action.started < row.started:  # a repeat goes back to an iteration; all before it succeeded
             row.succeeded, row.failed, row.cancelled, row.failures = action.started, 0, 0, []
-            before = self.draft.scope(scope_at(action.path, action.started - 2)) if action.started > 1 else None
-            row.output = None if before is None else before.output
         row.started, row.redo_from = action.started, action.redo_from
         row.redo_failed, row.redo_chosen = action.redo_failed, action.redo_chosen
         row.undone = row.undone and action.redo_from is not None
@@ -559,6 +557,9 @@ class Projector:
         loop.output_bytes -= row.output_bytes
         if row.path in loop.failures:
             loop.failures.remove(row.path)
+        if row.state is RunState.SUCCEEDED and self.draft.state.graph.node(row.loop).type is NodeType.REPEAT:
+            before = self.draft.scope(scope_at(row.loop, row.index - 1)) if row.index else None
+            loop.output = None if before is None else before.output
         self._begin_scope(row)
 
     def _fail_scope(self, action: do.FailScope) -> None:

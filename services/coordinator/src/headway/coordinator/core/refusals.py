@@ -86,6 +86,12 @@ class RunNotFinished(Refusal):
     reason = "RUN_NOT_FINISHED"
 
 
+class EndNotTold(Refusal):
+    """Run {run_id} is over, and its parent, run {parent}, was not told yet: delete it when it was, in a moment."""
+
+    reason = "END_NOT_TOLD"
+
+
 class NodeNotFound(Refusal):
     """Workflow {workflow} version {version} has no node {node}."""
 

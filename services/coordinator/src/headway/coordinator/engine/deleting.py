@@ -1,5 +1,6 @@
 """Deleting finished runs: on request, and those that their definitions keep no longer, in the background.
 
+A child stays until its parent has taken its end: only then has the order to start it nothing left to start.
 Any number of coordinators may do so at the same time: whoever holds a run's lock deletes it, the others pass it by.
 """
 
@@ -9,9 +10,9 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from headway.coordinator import clock
-from headway.coordinator.core.refusals import Refusal, RunNotFinished
+from headway.coordinator.core.refusals import EndNotTold, Refusal, RunNotFinished
 from headway.coordinator.engine.engine import Engine
-from headway.coordinator.store.deleting import delete_ended, find_expired, get_ends
+from headway.coordinator.store.deleting import delete_ended, find_expired, find_untold, get_ends
 from headway.coordinator.store.errors import STORE_ERRORS, StoreUnavailable
 
 LOOK_SECONDS = 30.0  # between two looks for what has expired
@@ -49,6 +50,9 @@ class Deletions:
                 if end["state"] in ("pending", "running")
             }
             final = {run_id: end for run_id, end in ends.items() if run_id not in answers}
+            untold = await find_untold(self._pool, final)
+            answers |= {run_id: EndNotTold(run_id=run_id.hex, parent=parent) for run_id, parent in untold.items()}
+            final = {run_id: end for run_id, end in final.items() if run_id not in untold}
             gone = final if dry_run else await delete_ended(self._pool, final)
             answers |= dict.fromkeys(gone, True)
             if len(answers) == len({*run_ids}):
@@ -58,12 +62,17 @@ class Deletions:
     async def sweep(self) -> int:
         """Delete what has expired, batch by batch, resting as long as each took; how many there were."""
         count = 0
+        staying: dict[UUID, str] = {}  # for now: their parents have yet to be told
         while True:
             began = clock.monotonic()
-            expired = await find_expired(self._pool, BATCH)
-            deleted = await delete_ended(self._pool, await get_ends(self._pool, expired))
+            expired = await find_expired(self._pool, BATCH, staying)
+            ends = await get_ends(self._pool, expired)
+            untold = await find_untold(self._pool, ends)
+            staying |= untold
+            ends = {run_id: end for run_id, end in ends.items() if run_id not in untold}
+            deleted = await delete_ended(self._pool, ends)
             count += len(deleted)
-            if len(expired) < BATCH or not deleted:
+            if len(expired) < BATCH or not (deleted or untold):
                 return count
             await asyncio.sleep(clock.monotonic() - began)
 

@@ -93,6 +93,7 @@ class Engine:
         self._renewals: dict[int, Lane[RenewAsk]] = {}
         self._lanes: list[Lane[Any]] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._at_stop = ExitStack()
         self._loops = Loops(backoff=Backoff(), chance=clock.CHANCE)
 
     async def start(self) -> None:
@@ -103,7 +104,7 @@ class Engine:
         if self.stop_orders.hears:
             self.keep(self.stop_orders.listen, "stop orders, listening")
         self.keep(self.stop_orders.tell, "stop orders, telling")
-        telemetry.watch_ready_tasks(lambda: self._ready)
+        self._at_stop.callback(telemetry.watch_ready_tasks(lambda: self._ready))
 
     async def stop(self) -> None:
         """Stop the lanes; what they have not committed is rolled back by the database."""
@@ -113,6 +114,7 @@ class Engine:
             await asyncio.wait(self._tasks)
         for lane in self._lanes:
             lane.forget()
+        self._at_stop.close()
         await self._seats.close()
 
     @property

@@ -19,15 +19,18 @@ time_to_first_start = _meter.create_histogram(
 )
 total_time = _meter.create_histogram("headway.runs.total_time", unit="s", description="From a run's start to its end")
 batch_size = _meter.create_histogram("headway.lanes.batch", description="Items in one transaction")
+_ready_counts: list[Callable[[], int]] = []  # of the engines that run: a meter never lets go of a callback
+_meter.create_observable_gauge(
+    "headway.tasks.ready",
+    callbacks=[lambda _options: [metrics.Observation(count()) for count in _ready_counts]],
+    description="Tasks that wait for a worker",
+)
 
 
-def watch_ready_tasks(count: Callable[[], int]) -> None:
-    """Export how many tasks wait for a worker, as last counted."""
-    _meter.create_observable_gauge(
-        "headway.tasks.ready",
-        callbacks=[lambda _options: [metrics.Observation(count())]],
-        description="Tasks that wait for a worker",
-    )
+def watch_ready_tasks(count: Callable[[], int]) -> Callable[[], None]:
+    """Export how many tasks wait for a worker, as last counted; what is returned ends that, and is called once."""
+    _ready_counts.append(count)
+    return lambda: _ready_counts.remove(count)
 
 
 @dataclass(slots=True)

@@ -5,28 +5,32 @@ the key then starts another run. Were it freed afterwards, a start in between wo
 lose its key. A run that turns out not to be deleted gets its key back, unless somebody has it by then.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from headway.coordinator.core.machines import FINAL_RUN_STATES
-from headway.coordinator.ids import bucket_of, key_bucket
+from headway.coordinator.core.rows import Parent
+from headway.coordinator.ids import bucket_of, key_bucket, run_id_text
 from headway.coordinator.store.errors import translated
 from headway.coordinator.store.listing import STANDINGS
+from headway.coordinator.store.loading import parent_of
 from headway.coordinator.store.pool import Connection, Connections, Pool
 from headway.coordinator.store.statements import SQL
 
 Ends = Mapping[UUID, Any]
-"""Runs that are there, with columns namespace, key, state and epoch."""
+"""Runs that are there, with columns namespace, key, state, epoch and parent."""
 
 
-async def find_expired(pool: Pool, limit: int) -> list[UUID]:
-    """Finished runs whose definitions keep them no longer, at most so many."""
+async def find_expired(pool: Pool, limit: int, but: Collection[UUID]) -> list[UUID]:
+    """Finished runs whose definitions keep them no longer, at most so many, and none of `but`."""
     final = [(state, failure) for state, failure in STANDINGS if state in FINAL_RUN_STATES]
     columns = [state for state, _ in final], [failure for _, failure in final]
     with translated():
         async with pool.acquire() as connection:
-            return [record["run_id"] for record in await connection.fetch(SQL["find_expired"], *columns, limit)]
+            return [
+                record["run_id"] for record in await connection.fetch(SQL["find_expired"], *columns, limit, list(but))
+            ]
 
 
 async def get_ends(connections: Connections, run_ids: Sequence[UUID]) -> Ends:
@@ -37,6 +41,27 @@ async def get_ends(connections: Connections, run_ids: Sequence[UUID]) -> Ends:
             for bucket, part in _by_bucket(run_ids).items():
                 ends |= {record["run_id"]: record for record in await connection.fetch(SQL["get_ends"], bucket, part)}
     return ends
+
+
+async def find_untold(pool: Pool, ends: Ends) -> dict[UUID, str]:
+    """Those whose parent still waits for them, and which run that is: by the parent's row, which is closed for good.
+
+    Were such a run deleted, the order to start it, which may be on its way again, would be carried out again.
+    """
+    waiting: dict[int, list[Parent]] = {}
+    for end in ends.values():
+        if (parent := parent_of(end["parent"])) is not None:
+            waiting.setdefault(bucket_of(UUID(parent.run_id)), []).append(parent)
+    untold: dict[UUID, str] = {}
+    if not waiting:
+        return untold
+    with translated():
+        async with pool.acquire() as connection:
+            for bucket, parents in waiting.items():
+                columns = zip(*((UUID(each.run_id), each.path, each.attempt) for each in parents), strict=True)
+                for row in await connection.fetch(SQL["find_wanted"], bucket, *map(list, columns)):
+                    untold[row["child_run_id"]] = run_id_text(row["run_id"])
+    return {run_id: untold[run_id] for run_id in ends if run_id in untold}
 
 
 async def delete_ended(pool: Pool, ends: Ends) -> set[UUID]:

@@ -353,6 +353,8 @@ def _iterate(walk: Walk, path: str) -> None:
         _later(walk, path)
         return
     walk.room -= 1
+    if node.keep_last is not None and loop.started > node.keep_last:
+        _drop(walk, scope_at(path, loop.started - node.keep_last - 1))
     _open(walk, following)
 
 
@@ -464,9 +466,6 @@ def _after(walk: Walk, path: str, scope: str, state: RunState) -> None:
 
 
 def _after_iteration(walk: Walk, path: str, node: Node, scope: str, state: RunState) -> None:
-    finished = walk.loop(path).started
-    if state is RunState.SUCCEEDED and node.keep_last is not None and finished > node.keep_last:
-        _drop(walk, scope_at(path, finished - node.keep_last - 1))
     if state is RunState.SUCCEEDED and node.ends_when is not None:
         ends = _holds(walk, path, scope, node.ends_when)
         if ends:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headway.coordinator.core.decide._undoing import took_effect
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
-from headway.coordinator.core.paths import inside, is_within, loop_of, scopes_around
+from headway.coordinator.core.paths import inside, is_within, loop_of, scope_at, scopes_around
 from headway.coordinator.core.plan import FINALLY, NodeType
 from headway.coordinator.core.refusals import (
     InvalidArgument,
@@ -131,6 +131,7 @@ def _by_scope(draft: Draft, graph: Graph, chosen: Iterable[str]) -> dict[str, di
             names[graph.spot(path).name] = None
         if not is_begun:
             raise not_there(draft, graph, path, scope)
+        _need_what_lies_before(draft, graph, path, scope)
         for each in scopes_around(scope):
             loop = graph.spot(loop_of(each)[0])
             around = draft.task(loop_of(each)[0])
@@ -161,6 +162,15 @@ def not_there(draft: Draft, graph: Graph, path: str, inner: str) -> NodeNotReach
         if loop is not None and kept is not None and index < loop.started and draft.scope(scope) is None:
             return IterationDropped(node=path, scope=scope, kept=str(kept))
     return NodeNotReached(node=path)
+
+
+def _need_what_lies_before(draft: Draft, graph: Graph, path: str, inner: str) -> None:
+    """An iteration is done again as it was done first: with the result of the one before. Raises IterationDropped."""
+    for scope in scopes_around(inner):
+        where, index = loop_of(scope)
+        kept = graph.node(where).keep_last
+        if kept is not None and index and draft.scope(before := scope_at(where, index - 1)) is None:
+            raise IterationDropped(node=path, scope=before, kept=str(kept))
 
 
 def _is_begun(draft: Draft, scope: str) -> bool:

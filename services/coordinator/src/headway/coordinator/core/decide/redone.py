@@ -5,11 +5,11 @@ from typing import Any, TypeGuard
 
 from msgspec import Struct
 
-from headway.coordinator.core.actions import Action, OpenChild, RedoTask, ReopenLoop, ReopenRun
+from headway.coordinator.core.actions import Action, OpenChild, OpenScope, RedoTask, ReopenLoop, ReopenRun
 from headway.coordinator.core.decide._undoing import took_effect
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState
-from headway.coordinator.core.paths import is_within, loop_of, scope_at, scopes_around
+from headway.coordinator.core.paths import is_within, loop_of, scope_at, scope_of, scopes_around
 from headway.coordinator.core.plan import NodeType
 from headway.coordinator.core.rows import was_undone
 from headway.coordinator.core.state import State
@@ -66,6 +66,8 @@ def redone(
     graph = state.graph
     opened = next(action for action in actions if isinstance(action, ReopenRun))
     again = (*opened.chosen, *opened.reset)
+    within = [*_within_items(actions)]
+    begun = {**before.items, **{path: stood for path in within if (stood := _stood(state, path)) is not None}}
     taken_up = {action.path: action for action in actions if _takes_up(action, state)}
     return {
         "chosen": [*opened.chosen],
@@ -74,18 +76,46 @@ def redone(
         "undone": [told for path in again if (told := _undone(state, path)) is not None],
         "standing": [*_standing(state, actions, again, before)],
         "items": [
-            _items(state, path, before.items[path], _way(path, opened, actions), [*_places(graph, path, chosen)])
-            for path in again
-            if path in before.items
+            _items(state, path, begun[path], _way(path, opened, actions), [*_places(graph, path, chosen)])
+            for path in (*again, *within)
+            if path in begun
         ],
         "children": [_taken_up(action, state) for action in taken_up.values() if action.child not in before.gone],
         "new_children": [
             {"path": path, "workflow": graph.node(path).child_workflow}
-            for path in again
-            if path in graph.subflows and (path not in taken_up or taken_up[path].child in before.gone)
+            for path in (*again, *within)
+            if graph.is_subflow(path) and (path not in taken_up or taken_up[path].child in before.gone)
         ],
         "runs_finally": graph.has_finally,
     }
+
+
+def _within_items(actions: Iterable[Action]) -> Iterator[str]:
+    """Nodes that are done again in items and iterations which are taken up at once."""
+    anew = {action.path for action in actions if isinstance(action, OpenScope)}
+    for action in actions:
+        if isinstance(action, RedoTask) and (scope := scope_of(action.path)) and scope not in anew:
+            yield action.path
+
+
+def _stood(state: State, path: str) -> Items | None:
+    """How a map or repeat within an item stands, by its row and by the page of its items that the decision read."""
+    loop = state.loops.get(path)
+    if loop is None:
+        return None
+    read = [row for row in state.scopes.values() if row is not None and row.loop == path and row.index < loop.started]
+    counts = {RunState.SUCCEEDED: loop.succeeded, RunState.FAILED: loop.failed, RunState.CANCELLED: loop.cancelled}
+    ended: list[Ended] = []
+    for each, count in counts.items():
+        undone, other = (
+            tuple(sorted(row.index for row in read if row.state is each and row.undone is is_undone))
+            for is_undone in (True, False)
+        )
+        ended += [
+            Ended(each, True, len(undone), undone[:NAMED]),
+            Ended(each, False, count - len(undone), other[:NAMED]),
+        ]
+    return Items(total=loop.total, started=loop.started, ended=tuple(ended))
 
 
 def _undoing(state: State, path: str) -> tuple[str, str] | None:
@@ -127,7 +157,7 @@ def _stands(state: State, path: str) -> bool:
 
 def _way(path: str, opened: ReopenRun, actions: Iterable[Action]) -> ReopenLoop | None:
     """How a map or repeat goes on where it stopped; None: it begins anew."""
-    if path not in opened.chosen:
+    if path in opened.reset:
         return None
     return next((action for action in actions if isinstance(action, ReopenLoop) and action.path == path), None)
 

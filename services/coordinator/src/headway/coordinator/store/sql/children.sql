@@ -38,7 +38,7 @@ SELECT DISTINCT child_run_id FROM children WHERE bucket = $1 AND run_id = $2 AND
 
 -- name: find_wanted
 -- Of runs that are asked to start, those that their parents still wait for, and whether they were told to stop since.
-SELECT c.child_run_id, c.stop
+SELECT x.run_id, c.child_run_id, c.stop
 FROM unnest($2::uuid[], $3::text[], $4::bigint[]) AS x (run_id, path, attempt)
 CROSS JOIN LATERAL (
     SELECT child_run_id, state, stop

@@ -1,7 +1,8 @@
 -- Deleting finished runs with all that is stored of them. One bucket each, but for the look for what has expired.
 
 -- name: find_expired
--- Finished runs that are kept no longer, by the index on ends: of each version that says so, in each state.
+-- Finished runs that are kept no longer, by the index on ends: of each version that says so, in each state. Without
+-- those of $4, which have to stay for now.
 SELECT r.run_id
 FROM definitions AS d
 CROSS JOIN unnest($1::text[], $2::text[]) AS s (state, failure_class)
@@ -11,6 +12,7 @@ CROSS JOIN LATERAL (
     WHERE namespace = d.namespace AND workflow = d.workflow AND version = d.version AND state = s.state
       AND failure_class = s.failure_class
       AND finished_at < now() - (d.retention ->> s.state)::bigint * interval '1 millisecond'
+      AND run_id <> ALL ($4::uuid[])
     ORDER BY finished_at
     LIMIT $3
 ) AS r
@@ -19,10 +21,10 @@ LIMIT $3;
 
 -- name: get_ends
 -- Where runs stand that are to be deleted.
-SELECT r.run_id, r.namespace, r.key, r.state, r.epoch, r.created_at
+SELECT r.run_id, r.namespace, r.key, r.state, r.epoch, r.parent
 FROM unnest($2::uuid[]) AS x (run_id)
 CROSS JOIN LATERAL (
-    SELECT run_id, namespace, key, state, epoch, created_at FROM runs WHERE bucket = $1 AND run_id = x.run_id LIMIT 1
+    SELECT run_id, namespace, key, state, epoch, parent FROM runs WHERE bucket = $1 AND run_id = x.run_id LIMIT 1
 ) AS r;
 
 -- name: free_start_keys

@@ -282,8 +282,9 @@ NODES: Mapping[NodeType, NodeKind] = {
                 name="keep_last",
                 kind=Kind.INTEGER,
                 doc=(
-                    "So many iterations that succeeded keep their rows; the history keeps the events of all while the "
-                    "run is kept. Not around a map or repeat."
+                    "So many iterations that succeeded keep their rows and can be done again; the one before them has "
+                    "its own for `last`. The history keeps the events of all while the run is kept. Not around a map "
+                    "or repeat."
                 ),
                 default="all",
                 least=1,
