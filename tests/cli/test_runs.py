@@ -279,6 +279,11 @@ async def test_show_of_what_runs_at_the_end_tells_its_tasks_and_its_failure_and_
     shown = (await headway("show", "r1")).out.splitlines()
     await headway("show", "r1", "finally")
 
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=failed))
+    nothing = await headway("show", "r1", "each[9]")
+
+    assert (nothing.code, nothing.out) == (2, "")
+    assert nothing.err.startswith("headway: each[9] has not begun, or is not there; ")
     (row,) = [line.split("\t") for line in shown if line.startswith("finally\t")]
     assert row[1:3] == ["finally", "failed"]
     assert row[6:] == ["7.0s", "OnFire: no …"]  # of the latest attempt
