@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -186,6 +187,34 @@ async def test_a_terminal_that_knows_ascii_alone_gets_the_rest_spelt_out(coordin
     assert (b"HOST:PORT[,\\u2026]" in out[0], out[1]) == (True, b"")
     assert json.loads(out[2])["error"]["message"] == "ö."
     assert out[3].startswith(b"headway: \\xf6.")
+
+
+SLOW = """
+import sys, time
+from headway.cli import entry
+
+class Slow:
+    def find_spec(self, name, path, target=None):
+        if name == "headway.cli.__main__":
+            print("importing", flush=True)
+            time.sleep(60)
+
+sys.meta_path.insert(0, Slow())
+entry.main()
+"""
+
+
+async def test_ctrl_c_while_it_is_being_imported_ends_it_without_a_word() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", SLOW), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"importing\n"
+
+    process.send_signal(signal.SIGINT)
+    _, err = await process.communicate()
+
+    assert (process.returncode, err) == (-signal.SIGINT, b"")
 
 
 @pytest.mark.parametrize("command", [("list",), ("show", "r1"), ("show", "r1", "--json")], ids=" ".join)
