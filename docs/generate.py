@@ -82,8 +82,7 @@ def _filled(name: str, contents: dict[str, str]) -> str:
 
 def _reasons() -> str:
     """Every reason with its status and its message, the places of its facts in braces."""
-    classes = (*_below(refusals.Refusal), machines.IllegalTransition, *_below(machines.IllegalTransition))
-    messages = {cls.reason: (cls.__doc__ or "").split("\n", 1)[0] for cls in classes}
+    messages = {cls.reason: (cls.__doc__ or "").split("\n", 1)[0] for cls in _below(refusals.Refusal)}
     messages["STORE_UNAVAILABLE"] = errors.StoreUnavailable.__doc__ or ""
     rows = [f"| `{reason}` | {status.name} | {messages[reason]} |" for reason, status in refusing.STATUS.items()]
     return "\n".join(["", "| reason | status | message |", "| --- | --- | --- |", *rows, "", ""])

@@ -7,13 +7,12 @@ import { createClient } from "@redis/client";
 
 // What this worker can do. A handler gets its input, a key that stays the same however often it is run again, and a
 // signal that tells it to stop.
-const handlers: Record<string, (input: any, key: string, stop: AbortSignal) => Promise<unknown>> = {
-  "invoice.number": async ({ shop, order }, key, signal) => {
-    const request = { method: "POST", headers: { "Idempotency-Key": key }, body: JSON.stringify({ order }), signal };
-    const response = await fetch(`${shop}/invoices`, request);
-    return response.ok ? response.json() : Promise.reject(new Error(`the shop answered ${response.status}`));
-  },
-};
+async function numberInvoice({ shop, order }: any, key: string, signal: AbortSignal): Promise<unknown> {
+  const request = { method: "POST", headers: { "Idempotency-Key": key }, body: JSON.stringify({ order }), signal };
+  const response = await fetch(`${shop}/invoices`, request);
+  return response.ok ? response.json() : Promise.reject(new Error(`the shop answered ${response.status}`));
+}
+const handlers: Record<string, typeof numberInvoice> = { "invoice.number": numberInvoice };
 
 const { HEADWAY_COORDINATOR = "127.0.0.1:7710", HEADWAY_REDIS_URL = "redis://127.0.0.1:6379" } = process.env;
 const owner = `typescript-${randomUUID()}`; // new at every process start
@@ -63,10 +62,12 @@ while (!draining) {
   const left = await redis.xAutoClaim(stream, "workers", owner, 30_000, "0-0", { COUNT: 1 }); // by workers that died
   const read = await redis.xReadGroup("workers", owner, { key: stream, id: ">" }, { COUNT: 1, BLOCK: 2_000 });
   for (const { id, message } of [...left.messages, ...((read as any)?.[0].messages ?? [])]) {
-    // Fields of the broker message that a request does not have are not sent.
+    // Fields that a request does not have, of the broker message as of a refusal, are not sent.
     const lease = await ask("Lease", { ...message, grant_key: randomUUID(), traceparent: message.trace });
     const outcome = lease.answer === "LEASE_ANSWER_GRANTED" && (await run(message, lease));
-    if (outcome) await ask("Report", { ...message, ...outcome });
+    const { refusal } = outcome ? await ask("Report", { ...message, ...outcome }) : { refusal: null };
+    // What it reported cannot be taken: its output is too large, say.
+    if (refusal) await ask("Report", { ...message, failed: { ...refusal, type: refusal.reason, final: true } });
     await redis.multi().xAck(stream, "workers", id).xDel(stream, id).exec();
   }
 }

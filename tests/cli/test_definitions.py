@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
+from threading import Thread
 
 import grpc
 import pytest
@@ -47,11 +49,11 @@ async def test_check_prints_each_fault_with_its_place_and_remedy(
     assert sources == ["workflow: a\n", "workflow: b\n"]
 
 
-async def test_files_are_checked_again_beside_each_other_when_one_misses_a_workflow(
+async def test_a_file_is_checked_again_beside_those_of_the_workflows_that_it_runs(
     headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
 ) -> None:
     missing = definitions_pb2.Fault(line=2, column=3, code="not_deployed", message="no workflow b", warning=True)
-    a = definitions_pb2.CheckResponse(workflow="a", faults=[missing])
+    a = definitions_pb2.CheckResponse(workflow="a", faults=[missing], runs=["a", "b", "elsewhere"])
     b, whole = (definitions_pb2.CheckResponse(workflow=name) for name in "ba")
     coordinator.script("definitions.Check", a, b, whole)
 
@@ -59,10 +61,10 @@ async def test_files_are_checked_again_beside_each_other_when_one_misses_a_workf
 
     assert result.code == 0
     requests = coordinator.requests["definitions.Check"]
-    assert [(request.source[-2], sorted(request.beside)) for request in requests] == [
-        ("a", []),
-        ("b", []),
-        ("a", ["a", "b"]),
+    assert [(request.source, list(request.beside)) for request in requests] == [
+        ("workflow: a\n", []),
+        ("workflow: b\n", []),
+        ("workflow: a\n", ["workflow: b\n"]),
     ]
     assert {request.namespace for request in requests} == {"shop"}
 
@@ -114,10 +116,10 @@ def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiler on this machine that finds one fault in every file; it stands in for the coordinator's program."""
     (tmp_path / "stand_in_compiler.py").write_text(
         "import json, sys\n"
-        "assert sys.argv[1:4] == ['check', '--json', '--'], sys.argv\n"
+        "assert sys.argv[1:] == ['check'], sys.argv\n"
+        "texts = json.load(sys.stdin)\n"
         "fault = dict(line=2, column=1, code='cycle', message='a cycle', remedy='cut it', warning=False)\n"
-        "print(json.dumps({'files': [{'file': f, 'workflow': 'w', 'faults': [fault]} for f in sys.argv[4:]]}))\n"
-        "sys.exit(1)\n"
+        "print(json.dumps({'files': [{'file': f, 'workflow': 'w', 'faults': [fault]} for f, _ in texts]}))\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
@@ -170,6 +172,17 @@ async def test_offline_files_are_held_against_each_other(headway: CommandLine, t
     assert result.out.splitlines()[0].startswith(
         f"{parent}:3:46: warning: the input breaks input_schema of child: $.n "
     )
+
+
+async def test_offline_a_file_is_read_once_and_may_be_a_pipe(headway: CommandLine, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    writing = Thread(target=pipe.write_text, args=("workflow: w\nnodes: {a: {type: finish}}\n",), daemon=True)
+    writing.start()
+
+    result = await headway("check", "--offline", str(pipe))
+
+    assert (result.code, result.out) == (0, "1 file, 0 errors, 0 warnings\n")
 
 
 async def test_a_file_that_cannot_be_read_is_named(headway: CommandLine, tmp_path: Path) -> None:
@@ -243,10 +256,10 @@ async def test_a_fault_that_only_deploying_finds_is_printed_like_the_others(
 async def test_deploy_prints_what_the_answers_warn_of_and_names_what_is_deployed_together(
     headway: CommandLine, coordinator: ScriptedCoordinator, files: list[str]
 ) -> None:
-    a, b = (definitions_pb2.CheckResponse(workflow=name) for name in "ab")
+    a, b = definitions_pb2.CheckResponse(workflow="a", runs=["b"]), definitions_pb2.CheckResponse(workflow="b")
     warned = definitions_pb2.DeployResponse(workflow="a", version=1, changed=True, warnings=[WARNING])
     clean = definitions_pb2.DeployResponse(workflow="b", version=1, changed=True)
-    coordinator.script("definitions.Check", *[a, b] * 3)
+    coordinator.script("definitions.Check", *[a, b, a] * 3)
     coordinator.script("definitions.Deploy", *[warned, clean] * 3)
 
     told = await headway("deploy", *files)
@@ -256,7 +269,8 @@ async def test_deploy_prints_what_the_answers_warn_of_and_names_what_is_deployed
     assert told.out.splitlines()[0] == f"{files[0]}:1:1: warning: never used"
     assert [[fault["code"] for fault in each["faults"]] for each in document["files"]] == [["unused"], []]
     assert (told.code, strict.code) == (0, 1)  # found by deploying alone: what is deployed has a warning
-    assert {(*sorted(request.beside),) for request in coordinator.requests["definitions.Deploy"]} == {("a", "b")}
+    requests = coordinator.requests["definitions.Deploy"]
+    assert [list(request.beside) for request in requests] == [["workflow: b\n"], []] * 3
 
 
 async def test_strictly_a_missing_workflow_keeps_all_files_from_being_deployed(

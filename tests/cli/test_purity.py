@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -163,6 +164,59 @@ async def test_output_that_cannot_be_written_is_said_in_one_sentence(
     assert err.decode() == "headway: what it prints cannot be written: No space left on device\n"
 
 
+async def test_what_goes_wrong_ends_as_it_should_even_when_nobody_can_be_told() -> None:
+    command = f"{sys.executable} -m headway.cli list --nope 2>/dev/full"
+    process = await asyncio.create_subprocess_shell(command, stdout=asyncio.subprocess.PIPE)
+    out, _ = await process.communicate()
+
+    assert (process.returncode, out) == (2, b"")
+
+
+async def test_a_terminal_that_knows_ascii_alone_gets_the_rest_spelt_out(coordinator: ScriptedCoordinator) -> None:
+    coordinator.script("runs.Get", *[Refusal(reason="RUN_NOT_FOUND", code=grpc.StatusCode.NOT_FOUND, message="ö.")] * 2)
+    out: list[bytes] = []
+    for words in ("--help", "show r1 --json --address " + coordinator.address):
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "headway.cli", *words.split()),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        )
+        out += [*await process.communicate()]
+
+    assert (b"HOST:PORT[,\\u2026]" in out[0], out[1]) == (True, b"")
+    assert json.loads(out[2])["error"]["message"] == "ö."
+    assert out[3].startswith(b"headway: \\xf6.")
+
+
+SLOW = """
+import sys, time
+from headway.cli import entry
+
+class Slow:
+    def find_spec(self, name, path, target=None):
+        if name == "headway.cli.__main__":
+            print("importing", flush=True)
+            time.sleep(60)
+
+sys.meta_path.insert(0, Slow())
+entry.main()
+"""
+
+
+async def test_ctrl_c_while_it_is_being_imported_ends_it_without_a_word() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", SLOW), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"importing\n"
+
+    process.send_signal(signal.SIGINT)
+    _, err = await process.communicate()
+
+    assert (process.returncode, err) == (-signal.SIGINT, b"")
+
+
 @pytest.mark.parametrize("command", [("list",), ("show", "r1"), ("show", "r1", "--json")], ids=" ".join)
 async def test_a_reader_that_leaves_is_no_failure(command: tuple[str, ...], coordinator: ScriptedCoordinator) -> None:
     script_success(coordinator)
@@ -209,6 +263,15 @@ async def test_a_refusal_names_what_to_do_where_its_message_does_not(
         (("start", "orders", "--input", " "), "the text is empty; write null, {} or another JSON value"),
         (("start", "orders", "--input", "1" * 5_000), "the text holds a number of too many digits; write it as text"),
         (("start", "orders", "--input", "[NaN]"), "NaN is no JSON"),
+        (("start", "orders", "--input", '{"n": -1e999}'), "-1e999 is no number that can be counted with"),
+        (("start", "orders", "--version", "2147483648"), "'2147483648' is no whole number from 1 to 2147483647"),
+        (("rollback", "orders", "--to", "9" * 5_000), "no whole number from 1 to 2147483647"),
+        (("list", "--limit", "9" * 30), "no whole number from 1 to 2147483647"),
+        (("signal", "r", "x", "--ttl", "3650001d"), "'3650001d' is too long; 3650000d are the most"),
+        (("list", "--patience", "9" * 400 + "s"), "is too long"),
+        (("list", "--workflow", "caf\udce9"), "caf\\udce9 is no text in UTF-8"),
+        (("show", "\udcff", "--namespace", "x"), "\\udcff is no text in UTF-8"),
+        (("list", "--since", "0001-01-01T00:00:00+14:00"), "lies outside of the years 1 to 9999"),
         (("check", ""), "cannot read a file without a name"),
         (("list", "--address", "http://127.0.0.1:7710"), "write it as host:port, without a scheme or a path"),
     ],

@@ -287,6 +287,17 @@ async def test_show_of_what_runs_at_the_end_tells_its_tasks_and_its_failure_and_
     assert [request.scope for request in coordinator.requests["runs.Get"]] == ["", "finally[0]"]
 
 
+async def test_an_item_that_has_not_begun_or_is_not_there_is_not_shown_as_an_empty_one(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=run(runs_pb2.RUN_STATE_RUNNING)))
+
+    nothing = await headway("show", "r1", "each[9]")
+
+    assert (nothing.code, nothing.out) == (2, "")
+    assert nothing.err.startswith("headway: each[9] has not begun, or is not there; ")
+
+
 async def test_show_says_how_many_items_were_undone_and_where_failed_ones_are_found(
     headway: CommandLine, coordinator: ScriptedCoordinator
 ) -> None:

@@ -82,7 +82,7 @@ class Desk(BaseHTTPRequestHandler):
         assert isinstance(self.server, Shop)
         given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append((self.headers["Idempotency-Key"], given))
-        answer = json.dumps({"invoice": 41}).encode()
+        answer = json.dumps({"invoice": "9" * 2_000_000 if given["order"] == "huge" else 41}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
@@ -142,6 +142,23 @@ async def test_it_runs_a_step_and_drains(stack: Stack, shop: Shop) -> None:
     assert asked == {"order": 7}
     assert key == f"{started.run_id}/number/1"
     assert (worker.returncode, said) == (0, b"")
+
+
+@pytest.mark.usefixtures("built")
+async def test_an_output_that_is_refused_fails_the_step_and_the_worker_goes_on(stack: Stack, shop: Shop) -> None:
+    patient = WORKFLOW.replace("invoices,", "invoices, retry: {max_attempts: 5},")
+    async with working(stack), asyncio.timeout(60), Client(stack.address) as client:
+        await client.deploy(patient)
+        started = await client.start("invoiced", {"shop": shop.url, "order": "huge"})
+        outcome = await client.wait(started.run_id)
+        (number,) = (await client.get(started.run_id)).tasks
+        after = await client.start("invoiced", {"shop": shop.url, "order": 8})
+        assert (await client.wait(after.run_id)).output == {"invoice": 41}
+
+    assert outcome.state is RunState.FAILED
+    assert number.error is not None
+    assert (number.error.type, number.error.message.startswith("output has 2")) == ("PAYLOAD_TOO_LARGE", True)
+    assert [asked["order"] for _, asked in shop.asked] == ["huge", 8]
 
 
 @pytest.mark.usefixtures("built")

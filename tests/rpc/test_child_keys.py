@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from headway.api.runs.v1 import runs_pb2
+from tests.rpc.children import LEAF, MAPPED, PARENT, begun, carry, carry_all, handovers, looked_at_the_parent
 from tests.rpc.test_deleting import MIDDLE, OUTER, delete, latest_child
-from tests.rpc.test_subflows import LEAF, MAPPED, PARENT, begun, carry, carry_all, handovers, looked_at_the_parent
 from tests.rpc.world import World
 
 KEYED = PARENT.replace("input: {n", 'key: "order-${input.n}", input: {n')

@@ -17,8 +17,8 @@ from headway.coordinator.engine.children import Children
 from headway.coordinator.engine.deleting import Deletions
 from headway.coordinator.store import deleting
 from headway.coordinator.store.statements import SQL
+from tests.rpc.children import DETACHED, GIVEN, LEAF, PARENT, begun, carry, carry_all, failed_child, handovers
 from tests.rpc.test_lists import end
-from tests.rpc.test_subflows import DETACHED, GIVEN, LEAF, PARENT, begun, carry, carry_all, failed_child, handovers
 from tests.rpc.world import EVENT, ONE, TWO, World, refusal_of
 from tests.store.test_plans import FILL
 

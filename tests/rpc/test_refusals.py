@@ -1,7 +1,8 @@
-"""Every refusal with its status, its reason and its facts, as a client reads them."""
+"""Every reason for a refusal is met here, with its status and its facts, as a client reads them."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Awaitable, Callable
@@ -20,17 +21,29 @@ from headway.api.runs.v1 import runs_pb2 as runs
 from headway.api.tasks.v1 import tasks_pb2 as tasks
 from headway.api.timers.v1 import timers_pb2 as timers
 from headway.coordinator.core import refusals
-from headway.coordinator.core.machines import IllegalTransition, LeaseRequired, TerminalState
 from headway.coordinator.core.refusals import Refusal
+from headway.coordinator.engine import lanes
 from headway.coordinator.engine.definitions import Faulty
 from headway.coordinator.rpc import refusing
 from headway.coordinator.rpc.refusing import STATUS
-from tests.rpc.world import EVENT, ONE, Coordinator, World, refusal_of, unpacked
+from tests.rpc.world import EVENT, ONE, Coordinator, Dispatch, World, refusal_of, unpacked
 
 NOT_FOUND = grpc.StatusCode.NOT_FOUND
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 PRECONDITION = grpc.StatusCode.FAILED_PRECONDITION
 EXISTS = grpc.StatusCode.ALREADY_EXISTS
+
+LOOP = (
+    "workflow: loop\nnodes:\n"
+    "  poll: {type: repeat, while: index < 2, max_iterations: 5, keep_last: 1, body: {type: call, handler: h}}\n"
+)
+TRIP = (
+    "workflow: trip\nnodes:\n"
+    "  book: {type: call, handler: h, compensate: give_back}\n"
+    "  give_back: {type: call, handler: h}\n"
+    "  go: {type: call, handler: h}\n"
+    "edges: [[book, go]]\n"
+)
 
 UNKNOWN = "0123456789abcdef0123456789ab0000"
 MIB = 1 << 20
@@ -44,11 +57,22 @@ SCHEMA = (
 
 @dataclass
 class Scene:
-    """What the rows of the table call with."""
+    """What the rows of the table call with.
+
+    Attributes:
+        held: paused while a worker runs its node.
+        stopping: cancelled while a worker runs its node.
+        looped: over, its first iteration dropped; its version is not deployed any more.
+        undone: failed, and undone.
+    """
 
     c: Coordinator
     open: str
     done: str
+    held: str
+    stopping: str
+    looped: str
+    undone: str
 
     def start(self, workflow: str = "one", **fields: Any) -> Any:
         fields.setdefault("request_id", str(uuid4()))
@@ -58,9 +82,18 @@ class Scene:
         fields = {"request_id": str(uuid4()), "name": "x"} | fields
         return self.c.runs.Signal(runs.SignalRequest(run_id=run_id or self.open, **fields))
 
+    def signal_by(self, key: str, **fields: Any) -> Any:
+        return self.c.runs.Signal(runs.SignalRequest(key=key, name="x", request_id=str(uuid4()), **fields))
+
     def cancel(self, run_id: str | None = None, **fields: Any) -> Any:
         fields.setdefault("request_id", str(uuid4()))
         return self.c.runs.Cancel(runs.CancelRequest(run_id=run_id or self.open, **fields))
+
+    def pause(self, run_id: str, **fields: Any) -> Any:
+        return self.c.runs.Pause(runs.PauseRequest(run_id=run_id, request_id=str(uuid4()), **fields))
+
+    def skip(self, run_id: str, node: str) -> Any:
+        return self.c.runs.Skip(runs.SkipRequest(run_id=run_id, node=node, output=b"1", request_id=str(uuid4())))
 
     def retry(self, run_id: str, *nodes: str, **fields: Any) -> Any:
         fields.setdefault("request_id", str(uuid4()))
@@ -68,6 +101,9 @@ class Scene:
 
     def get(self, run_id: str, **fields: Any) -> Any:
         return self.c.runs.Get(runs.GetRequest(run_id=run_id, **fields))
+
+    def items(self, run_id: str, path: str) -> Any:
+        return self.c.runs.ListItems(runs.ListItemsRequest(run_id=run_id, path=path))
 
     def list(self, **fields: Any) -> Any:
         return self.c.runs.List(runs.ListRequest(**fields))
@@ -146,6 +182,7 @@ CASES: dict[tuple[grpc.StatusCode, str], dict[str, Case]] = {
         "grace < 0": (lambda s: s.cancel(grace=Duration(seconds=-1)), {"field": "grace"}),
         "grace of 2 days": (lambda s: s.cancel(grace=Duration(seconds=172_800)), {"field": "grace"}),
         "grace for ever": (lambda s: s.cancel(grace=Duration(seconds=1 << 62)), {"field": "grace"}),
+        "items of a plain node": (lambda s: s.items(s.done, "go"), {"field": "path"}),
         "page < 0": (lambda s: s.list(page_size=-1), {"field": "page_size"}),
         "page > 1000": (lambda s: s.list(page_size=1_001), {"field": "page_size"}),
         "history page < 0": (lambda s: s.history(s.open, page_size=-1), {"field": "page_size"}),
@@ -168,7 +205,6 @@ CASES: dict[tuple[grpc.StatusCode, str], dict[str, Case]] = {
                 "finished_until": runs.RunFilter(finished_until=Timestamp(nanos=-1)),
             }.items()
         },
-        "deploy NUL": (lambda s: s.deploy("a: \x00"), {"field": "source"}),
         "deploy in NUL": (lambda s: s.deploy(ONE, namespace="\x00"), {"field": "namespace"}),
         "set version 0": (lambda s: s.version("one", 0), {"field": "version"}),
         "set of nothing": (lambda s: s.version("", 1), {"field": "workflow"}),
@@ -180,6 +216,34 @@ CASES: dict[tuple[grpc.StatusCode, str], dict[str, Case]] = {
     },
     (PRECONDITION, "VERSION_DEPLOYED"): {
         "delete deployed": (lambda s: s.delete("one", 1), {"workflow": "one", "version": "1"}),
+    },
+    (PRECONDITION, "VERSION_NEEDED"): {
+        "delete of what a run is on": (lambda s: s.delete("loop", 1), {"workflow": "loop", "count": "1"}),
+    },
+    (NOT_FOUND, "KEY_NOT_FOUND"): {
+        "signal by no key": (lambda s: s.signal_by("nobody's"), {"key": "nobody's"}),
+        "signal by a key of another workflow": (lambda s: s.signal_by("taken", workflow="one"), {"key": "taken"}),
+    },
+    (EXISTS, "KEY_REUSED"): {
+        "start another by a key": (lambda s: s.start("waiting", key="taken", input=b"7"), {"key": "taken"}),
+    },
+    (PRECONDITION, "RUN_STOPPING"): {
+        "pause while it stops": (lambda s: s.pause(s.stopping), {}),
+    },
+    (PRECONDITION, "RUN_PAUSED"): {
+        "pause in another way": (lambda s: s.pause(s.held, pause_clock=True), {}),
+    },
+    (PRECONDITION, "RUN_NOT_HELD"): {
+        "skip while it goes on": (lambda s: s.skip(s.open, "ask"), {"state": "running"}),
+    },
+    (PRECONDITION, "NODE_NOT_SKIPPABLE"): {
+        "skip what a worker runs": (lambda s: s.skip(s.held, "work"), {"node": "work", "state": "running"}),
+    },
+    (PRECONDITION, "ITERATION_DROPPED"): {
+        "retry a dropped iteration": (lambda s: s.retry(s.looped, "poll[0]"), {"kept": "1"}),
+    },
+    (PRECONDITION, "NODE_UNDOES"): {
+        "retry what undoes": (lambda s: s.retry(s.undone, "give_back"), {"node": "give_back", "undone": "book"}),
     },
     (PRECONDITION, "RUN_CLOSED"): {
         "signal closed": (lambda s: s.signal(s.done), {"state": "succeeded", "request": "signal"}),
@@ -193,6 +257,7 @@ CASES: dict[tuple[grpc.StatusCode, str], dict[str, Case]] = {
         "retry of nothing": (lambda s: s.retry(s.done), {}),
     },
     (NOT_FOUND, "NODE_NOT_FOUND"): {
+        "items of an unknown node": (lambda s: s.items(s.done, "nope"), {"node": "nope"}),
         "retry unknown node": (lambda s: s.retry(s.done, "nope"), {"node": "nope", "version": "1"}),
         "retry NUL node": (lambda s: s.retry(s.done, "\x00"), {}),
         "retry long node": (lambda s: s.retry(s.done, "n" * 100_000), {}),
@@ -230,7 +295,6 @@ CASES: dict[tuple[grpc.StatusCode, str], dict[str, Case]] = {
             {"field": "input", "size": str(MIB + 2), "limit": str(MIB)},
         ),
         "signal too large": (lambda s: s.signal(payload=b"[" + b"1," * MIB + b"1]"), {"field": "payload"}),
-        "deploy too large": (lambda s: s.deploy("#" * (MIB + 1)), {"field": "source"}),
     },
     (INVALID, "INVALID_PAYLOAD"): {
         "input no JSON": (lambda s: s.start(input=b"{"), {"field": "input"}),
@@ -311,18 +375,38 @@ CASES: dict[tuple[grpc.StatusCode, str], dict[str, Case]] = {
     (INVALID, "DEFINITION_FAULTY"): {
         "deploy nothing": (lambda s: s.deploy(""), {}),
         "deploy no YAML": (lambda s: s.deploy("a: [b"), {"count": "1"}),
+        "deploy NUL": (lambda s: s.deploy("a: \x00"), {"count": "1"}),
+        "deploy too large": (lambda s: s.deploy("#" * (MIB + 1)), {"count": "1"}),
     },
 }
 
 
 async def scene(world: World) -> Scene:
-    await world.first.deploy(ONE, EVENT, SCHEMA)
-    done = await world.first.start("waiting")
-    await world.first.signal(done, "approval")
-    dispatch = await world.dispatch(done)
-    await world.first.grant(dispatch)
-    await world.first.succeed(dispatch)
-    return Scene(world.first, await world.first.start("waiting"), done)
+    c = world.first
+    await c.deploy(ONE, EVENT, SCHEMA, LOOP, TRIP)
+    done, held, stopping, looped, undone = [
+        await c.start(workflow) for workflow in ("waiting", "one", "one", "loop", "trip")
+    ]
+    await c.signal(done, "approval")
+
+    async def run(run_id: str, path: str) -> None:
+        await c.grant(Dispatch(run_id, path, 1))
+        await c.succeed(Dispatch(run_id, path, 1))
+
+    await run(done, "go")
+    await run(looped, "poll[0].step")
+    await run(looped, "poll[1].step")
+    await run(undone, "book")
+    await c.grant(Dispatch(undone, "go", 1))
+    await c.fail(Dispatch(undone, "go", 1))
+    await run(undone, "give_back")
+    await c.deploy(LOOP.replace("< 2", "< 3"))
+    for run_id in (held, stopping):
+        await c.grant(Dispatch(run_id, "work", 1))
+    made = Scene(c, await c.start("waiting", key="taken"), done, held, stopping, looped, undone)
+    await made.pause(held)
+    await c.cancel(stopping)
+    return made
 
 
 async def test_each_refusal_has_its_status_its_reason_and_its_facts_and_changes_nothing(world: World) -> None:
@@ -344,12 +428,43 @@ async def test_each_refusal_has_its_status_its_reason_and_its_facts_and_changes_
     assert await world.one(counted) == before
 
 
+BY_THEMSELVES = ("TASK_NOT_FOUND", "EVENT_UNDECIDABLE", "OVERLOADED", "STORE_UNAVAILABLE")
+
+
+async def test_reasons_that_no_request_brings_about_by_itself(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    c = world.first
+    await c.deploy(ONE)
+    dispatch = Dispatch(await c.start("one"), "work", 1)
+    await c.grant(dispatch)
+
+    in_items = [await c.succeed(Dispatch(UNKNOWN, "work", 1))]
+    await world.database.execute("UPDATE runs SET open_tasks = 0")  # no decision fits these rows
+    in_items.append(await c.succeed(dispatch))
+    with monkeypatch.context() as patched:
+        patched.setattr(lanes, "BACKLOG", 0)
+        overloaded = await refusal_of(c.signal(dispatch.run_id, "x"))
+    async with world.hold("run_events"):
+        call = asyncio.ensure_future(refusal_of(c.signal(dispatch.run_id, "x")))
+        (backend,) = await world.until_blocked()
+        await world.database.execute("SELECT pg_terminate_backend($1)", backend)
+        unavailable = await call
+
+    assert (*in_items, overloaded.reason, unavailable.reason) == BY_THEMSELVES
+    assert (overloaded.code, unavailable.code) == (STATUS["OVERLOADED"], STATUS["STORE_UNAVAILABLE"])
+
+
+def test_every_reason_is_met_by_these_tests_with_its_status() -> None:
+    met = {reason: status for status, reason in CASES} | {reason: STATUS[reason] for reason in BY_THEMSELVES}
+
+    assert met == STATUS
+
+
 def _subclasses(cls: type[Refusal]) -> set[type[Refusal]]:
     return {cls for direct in cls.__subclasses__() for cls in (direct, *_subclasses(direct))}
 
 
 def test_the_table_names_every_refusal_and_nothing_else() -> None:
-    reasons = {cls.reason for cls in (*_subclasses(Refusal), IllegalTransition, TerminalState, LeaseRequired)}
+    reasons = {cls.reason for cls in _subclasses(Refusal)}
 
     assert reasons | {"STORE_UNAVAILABLE"} == set(STATUS)
 

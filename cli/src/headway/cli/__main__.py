@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
@@ -29,16 +30,22 @@ def main() -> int:
     """Run the process's own arguments; returns the exit code."""
     sys.stdout = sys.stdout or _nowhere()  # closed by whoever called us
     sys.stderr = sys.stderr or _nowhere()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may know fewer characters than we
     try:
         return _run()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _let_go_of_output()  # whoever read it has left: `headway list | head`
+        _let_go_of(sys.stdout)  # whoever read it has left: `headway list | head`
         return Exit.SUCCESS
     except OutputLost as error:
-        _let_go_of_output()
-        print(f"headway: what it prints cannot be written: {error}", file=sys.stderr)
+        _let_go_of(sys.stdout)
+        try:
+            print(f"headway: what it prints cannot be written: {error}", file=sys.stderr, flush=True)
+        except OSError:
+            _let_go_of(sys.stderr)
         return Exit.REFUSED
 
 
@@ -55,9 +62,9 @@ def _nowhere() -> TextIO:
     return Path(os.devnull).open("w", encoding="utf-8")
 
 
-def _let_go_of_output() -> None:
-    """Python must not find out again, when it flushes, that nobody takes it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _let_go_of(stream: TextIO) -> None:
+    """Python must not find out again, when it flushes, that nobody takes what is printed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 async def run(arguments: Sequence[str]) -> int | Afterwards:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import re
 import sys
 from datetime import timedelta
@@ -10,6 +11,8 @@ from pathlib import Path
 from headway.client import Json
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_LONGEST = timedelta(days=3_650_000)  # below what a message can carry
+_GREATEST = (1 << 31) - 1  # what a message can carry
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -26,7 +29,7 @@ def json_value(text: str) -> Json:
     if not text.strip():
         raise argparse.ArgumentTypeError(f"{where} is empty; write null, {{}} or another JSON value")
     try:
-        value: Json = json.loads(text, parse_constant=_refuse_constant)
+        value: Json = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise argparse.ArgumentTypeError(f"{where} holds what is no text in UTF-8") from None
@@ -48,17 +51,20 @@ def duration(text: str) -> timedelta:
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise argparse.ArgumentTypeError(f"{text!r} is no duration; write it like 500ms, 10s or 1h30m")
-    return timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in parts))
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if seconds > _LONGEST.total_seconds():
+        raise argparse.ArgumentTypeError(f"{text!r} is too long; {_LONGEST.days}d are the most")
+    return timedelta(seconds=seconds)
 
 
 def at_least_one(text: str) -> int:
-    """A whole number from 1.
+    """A whole number from 1 that a message can carry.
 
     Raises:
         argparse.ArgumentTypeError: It is none.
     """
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+    if not text.isdecimal() or not 1 <= float(text) <= _GREATEST:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number from 1 to {_GREATEST}")
     return int(text)
 
 
@@ -68,7 +74,7 @@ def port(text: str) -> int:
     Raises:
         argparse.ArgumentTypeError: It is none.
     """
-    if not text.isdecimal() or int(text) >= 1 << 16:
+    if not text.isdecimal() or float(text) >= 1 << 16:
         raise argparse.ArgumentTypeError(f"{text!r} is no port")
     return int(text)
 
@@ -99,6 +105,12 @@ def reason(error: OSError | UnicodeDecodeError) -> str:
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
     return "it is no text in UTF-8"
+
+
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise argparse.ArgumentTypeError(f"{text[:40]} is no number that can be counted with; write it as text")
+    return number
 
 
 def _refuse_constant(name: str) -> Json:

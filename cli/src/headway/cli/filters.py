@@ -156,7 +156,10 @@ def moment(text: str) -> datetime:
         return _ago(text)
     if instant.tzinfo is None:
         raise argparse.ArgumentTypeError(f"{text!r} has no zone; write Z or an offset such as +01:00 behind it")
-    return instant.astimezone(UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:
+        raise argparse.ArgumentTypeError(f"{text!r} lies outside of the years 1 to 9999") from None
 
 
 def _ago(text: str) -> datetime:

@@ -46,11 +46,11 @@ class Output:
 
     def document(self, value: object) -> None:
         """Print the one document of `--json`."""
-        _write(json.dumps(plain(value), ensure_ascii=False, indent=2))
+        _write(_json(value, indent=2))
 
     def line(self, value: object) -> None:
         """Print one document of `--json-lines`."""
-        _write(json.dumps(plain(value), ensure_ascii=False))
+        _write(_json(value))
 
     def say(self, text: str | Text = "", style: str = "", end: str = "\n") -> None:
         """Tell people something: on standard output, or on standard error when that carries JSON."""
@@ -106,6 +106,10 @@ def plain(value: object) -> Document:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    return json.dumps(plain(value), ensure_ascii=sys.stdout.encoding.lower() != "utf-8", indent=indent)
 
 
 def visible(text: str) -> str:

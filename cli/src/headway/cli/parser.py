@@ -95,6 +95,11 @@ def parse(arguments: Sequence[str]) -> tuple[Command, Session]:
     as_lines = bool(values.get("as_lines", False))
     if as_lines and values["as_json"]:
         raise Mistake("--json and --json-lines exclude each other")
+    for text in (*arguments, values["address"], values["namespace"]):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise Mistake(f"{text} is no text in UTF-8") from None
     session = Session(
         output=Output(as_json=values["as_json"], as_lines=as_lines),
         address=values["address"],

@@ -30,26 +30,27 @@ class DefinitionCalls:
 
         Args:
             source: YAML.
-            beside: Workflows that will be deployed together with it: it is not warned that they are not there.
-
-        Raises:
-            PayloadTooLarge: The text is larger than 1 MiB.
+            beside: YAML texts of workflows that will be deployed together with it: it is held against them where its
+                subflow nodes run them, and not warned that they are not there.
         """
         request = definitions_pb2.CheckRequest(namespace=self._namespace, source=source, beside=beside)
         response = await self._connection.call(self._definitions.Check, request)
-        return Checked(workflow=response.workflow, faults=tuple(_translate.fault(each) for each in response.faults))
+        return Checked(
+            workflow=response.workflow,
+            faults=tuple(_translate.fault(each) for each in response.faults),
+            runs=tuple(response.runs),
+        )
 
     async def deploy(self, source: str, *, beside: Sequence[str] = (), dry_run: bool = False) -> Deployed:
         """Compile YAML text, store it as a new version and let new runs take it. Safe to repeat: content decides.
 
         Args:
             source: YAML.
-            beside: Workflows that are deployed together with it: it is not warned that they are not there.
+            beside: YAML texts of workflows that are deployed together with it, as in `check`.
             dry_run: Only say what it would come to.
 
         Raises:
             DefinitionFaulty: It has faults, and carries all of them; nothing was stored.
-            PayloadTooLarge: The text is larger than 1 MiB.
         """
         request = definitions_pb2.DeployRequest(
             namespace=self._namespace, source=source, dry_run=dry_run, beside=beside

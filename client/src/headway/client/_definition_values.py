@@ -32,10 +32,17 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What `Client.check` found: the workflow the file names (empty: unreadable) and its faults in order of place."""
+    """What `Client.check` found.
+
+    Attributes:
+        workflow: The workflow that the file names; empty: it has an error.
+        faults: In order of place.
+        runs: Workflows whose deployed version its subflow nodes run, by name.
+    """
 
     workflow: str
     faults: tuple[Fault, ...]
+    runs: tuple[str, ...] = ()
 
     @property
     def deployable(self) -> bool:

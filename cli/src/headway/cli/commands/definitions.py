@@ -29,7 +29,6 @@ from headway.client import (
 
 ONE_TRY = Patience(give_up_after=timedelta())
 COMPILER = "headway.coordinator"
-NOT_DEPLOYED = "not_deployed"  # the fault of a workflow that a subflow node names and that is not there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +83,15 @@ class Check(Command):
 
     async def _check(self, session: Session, workflows: Workflows) -> list[CheckedFile]:
         if self.offline:
-            return await _check_here(workflows.names)
+            return await _check_here(workflows.sources)
         try:
             async with session.client(patience=ONE_TRY) as client:
-                return await _check_there(client, workflows.sources)
+                checked, _ = await _check_there(client, workflows.sources)
+                return checked
         except Unreachable:
             if find_spec(COMPILER) is None:
                 raise
-            return await _check_here(workflows.names)
+            return await _check_here(workflows.sources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,13 +122,12 @@ class Deploy(Command):
         workflows = read_workflows(self.files)
         deployed: list[tuple[str, Deployed]] = []
         async with session.client() as client:
-            checked = await _check_there(client, workflows.sources)
+            checked, beside = await _check_there(client, workflows.sources)
             if not all(each.passes(strict=self.strict) for each in checked):
                 return _refused(session.output, checked, deployed)
-            beside = tuple({each.workflow for each in checked})
-            for file, source in workflows.sources:
+            for (file, source), others in zip(workflows.sources, beside, strict=True):
                 try:
-                    deployed.append((file, await client.deploy(source, beside=beside, dry_run=self.dry_run)))
+                    deployed.append((file, await client.deploy(source, beside=others, dry_run=self.dry_run)))
                 except DefinitionFaulty as error:  # by a coordinator of another version than checked
                     faulty = CheckedFile(file=file, workflow="", faults=error.faults or (_whole_file(error),))
                     return _refused(session.output, [faulty], deployed)
@@ -184,21 +183,28 @@ class _Tuple(argparse.Action):
         setattr(namespace, self.dest, tuple(values or ()))
 
 
-async def _check_there(client: Client, sources: Sequence[tuple[str, str]]) -> list[CheckedFile]:
+async def _check_there(
+    client: Client, sources: Sequence[tuple[str, str]]
+) -> tuple[list[CheckedFile], list[Sequence[str]]]:
+    """What was found in each file, and the sources among them of the workflows that it runs and is held against."""
     answers = [await _checked(client, source) for _, source in sources]
-    names = tuple({answer.workflow for answer in answers if answer.workflow})
+    among = {answer.workflow: source for answer, (_, source) in zip(answers, sources, strict=True) if answer.workflow}
+    beside: list[Sequence[str]] = []
     for place, (_, source) in enumerate(sources):
-        if len(names) > 1 and any(fault.code == NOT_DEPLOYED for fault in answers[place].faults):
-            answers[place] = await client.check(source, beside=names)  # of which some may be what it misses
-    return [
+        runs = [name for name in answers[place].runs if name in among and name != answers[place].workflow]
+        beside.append([among[name] for name in runs])
+        if runs:
+            answers[place] = await _checked(client, source, beside[place])
+    checked = [
         CheckedFile(file=file, workflow=answer.workflow, faults=answer.faults)
         for (file, _), answer in zip(sources, answers, strict=True)
     ]
+    return checked, beside
 
 
-async def _checked(client: Client, source: str) -> Checked:
+async def _checked(client: Client, source: str, beside: Sequence[str] = ()) -> Checked:
     try:
-        return await client.check(source)
+        return await client.check(source, beside=beside)
     except PayloadTooLarge as error:
         limit = int(error.metadata["limit"])
         fault = Fault(
@@ -212,13 +218,13 @@ async def _checked(client: Client, source: str) -> Checked:
         return Checked(workflow="", faults=(fault,))
 
 
-async def _check_here(files: Sequence[str]) -> list[CheckedFile]:
+async def _check_here(sources: Sequence[tuple[str, str]]) -> list[CheckedFile]:
     """Check with an installed coordinator's compiler, in a process of its own: the command line imports no service.
 
     Raises:
         Mistake: It is not installed, or it broke.
     """
-    out, err = await _ask_compiler("check", "--json", "--", *files)
+    out, err = await _ask_compiler("check", given=json.dumps(sources).encode())
     try:
         answer = json.loads(out)
         return [
@@ -233,8 +239,12 @@ async def _check_here(files: Sequence[str]) -> list[CheckedFile]:
         raise _broken(err) from None
 
 
-async def _ask_compiler(*arguments: str) -> tuple[bytes, bytes]:
+async def _ask_compiler(command: str, *, given: bytes = b"") -> tuple[bytes, bytes]:
     """Call an installed coordinator's compiler; returns what it wrote to standard output and to standard error.
+
+    Args:
+        command: of the coordinator's program.
+        given: what it reads from standard input.
 
     Raises:
         Mistake: It is not installed.
@@ -242,10 +252,10 @@ async def _ask_compiler(*arguments: str) -> tuple[bytes, bytes]:
     if find_spec(COMPILER) is None:
         raise Mistake("the compiler is not on this machine; install headway[dev]")
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", COMPILER, *arguments,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        sys.executable, "-m", COMPILER, command,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    return await process.communicate()
+    return await process.communicate(given)
 
 
 def _broken(err: bytes) -> Mistake:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from headway.cli import clock
 from headway.cli.arguments import at_least_one, json_value
-from headway.cli.command import Command, Exit, Session
+from headway.cli.command import Command, Exit, Mistake, Session
 from headway.cli.filters import add_filters, filter_of, label, labels_of
 from headway.cli.following import exit_of, follow, tell_outcome
 from headway.cli.output import Output, plain
@@ -188,6 +188,8 @@ class Show(Command):
             return await self._show_items(session)
         async with session.client() as client:
             details = await client.get(self.run_id, path)
+        if path and not details.tasks:
+            raise Mistake(f"{self.path} has not begun, or is not there; `headway show RUN` shows what has begun")
         waits_for = awaited(details.run, details.tasks, clock.now())
         if session.output.for_people:
             _show(session.output, details, waits_for)

@@ -1,4 +1,4 @@
-"""`python -m headway.coordinator [serve | migrate | check FILE… | schema]`: the coordinator's composition root."""
+"""`python -m headway.coordinator [serve | migrate | check | schema]`: the coordinator's composition root."""
 
 import argparse
 import asyncio
@@ -6,9 +6,9 @@ import json
 import logging
 import os
 import sys
+from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 
 from headway.coordinator.core.compiler import compile_workflow, hold_together
 from headway.coordinator.core.compiler.json_schema import json_schema
@@ -81,33 +81,20 @@ def _migrate() -> int:
     return 0
 
 
-def _check(files: list[Path], *, as_json: bool) -> int:
-    report = []
-    sources = [file.read_text(encoding="utf-8") for file in files]
+def _check(named: list[tuple[str, str]]) -> dict[str, object]:
+    """What is wrong with workflow files that belong together, by their names and texts."""
+    sources = [source for _, source in named]
     results = hold_together(sources, [compile_workflow(source, zone_names()) for source in sources])
-    for file, result in zip(files, results, strict=True):
-        workflow = result.plan.workflow if result.plan is not None else ""
-        faults = [
+    return {
+        "files": [
             {
-                "line": fault.line,
-                "column": fault.column,
-                "code": fault.code,
-                "message": fault.message,
-                "remedy": fault.remedy,
-                "warning": fault.warning,
+                "file": file,
+                "workflow": result.plan.workflow if result.plan is not None else "",
+                "faults": [asdict(fault) for fault in result.faults],
             }
-            for fault in result.faults
+            for (file, _), result in zip(named, results, strict=True)
         ]
-        report.append({"file": str(file), "workflow": workflow, "faults": faults})
-    if as_json:
-        print(json.dumps({"files": report}))
-    else:
-        for entry in report:
-            for fault in entry["faults"]:
-                kind = "warning" if fault["warning"] else "error"
-                place = f"{entry['file']}:{fault['line']}:{fault['column']}"
-                print(f"{place}: {kind}: {fault['message']} — {fault['remedy']}")
-    return int(any(not fault["warning"] for entry in report for fault in entry["faults"]))
+    }
 
 
 def main() -> int:
@@ -116,18 +103,17 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("serve", help="serve until SIGTERM (the default)")
     commands.add_parser("migrate", help="bring the database's schema up to date")
-    check = commands.add_parser("check", help="compile workflow files and print their faults")
-    check.add_argument("files", nargs="+", type=Path)
-    check.add_argument("--json", action="store_true", help="print one JSON document")
+    commands.add_parser("check", help="compile pairs of file and text: JSON in, JSON out")
     commands.add_parser("schema", help="print the JSON Schema of the workflow language")
     arguments = parser.parse_args()
+    if arguments.command == "check":
+        print(json.dumps(_check(json.load(sys.stdin))))
+        return 0
     if arguments.command == "schema":
         print(json.dumps(json_schema(), ensure_ascii=False, indent=2))
         return 0
     if arguments.command == "migrate":
         return _migrate()
-    if arguments.command == "check":
-        return _check(arguments.files, as_json=arguments.json)
     return run_service("coordinator", CoordinatorSettings, _serve)
 
 

@@ -56,12 +56,14 @@ class CheckRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., source: _Optional[str] = ..., beside: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CheckResponse(_message.Message):
-    __slots__ = ("workflow", "faults")
+    __slots__ = ("workflow", "faults", "runs")
     WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     FAULTS_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
     workflow: str
     faults: _containers.RepeatedCompositeFieldContainer[Fault]
-    def __init__(self, workflow: _Optional[str] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ...) -> None: ...
+    runs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, workflow: _Optional[str] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., runs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DeployRequest(_message.Message):
     __slots__ = ("namespace", "source", "dry_run", "beside")

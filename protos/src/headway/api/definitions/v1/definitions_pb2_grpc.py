@@ -79,7 +79,7 @@ class DefinitionsServiceServicer:
 
     def Check(self, request, context):
         """Check compiles YAML and returns every fault, and warns of workflows of subflow nodes that are not deployed in the
-        namespace; changes nothing. Read only. PAYLOAD_TOO_LARGE over 1 MiB.
+        namespace; changes nothing. Read only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -89,7 +89,7 @@ class DefinitionsServiceServicer:
         """Deploy compiles YAML, stores it as a new version and deploys it, all or nothing. Content that is deployed already
         changes nothing; content of an earlier version deploys that version. A faulty file is answered with its faults, as
         INVALID_ARGUMENT (DEFINITION_FAULTY, with the first faults as google.rpc.BadRequest; Check returns all); nothing is
-        stored. PAYLOAD_TOO_LARGE over 1 MiB. The answer says what differs from what was deployed; with dry_run nothing is stored.
+        stored. The answer says what differs from what was deployed; with dry_run nothing is stored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

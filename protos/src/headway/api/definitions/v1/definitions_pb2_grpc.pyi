@@ -39,13 +39,13 @@ class DefinitionsServiceStub:
     def __new__(cls, channel: _aio.Channel) -> DefinitionsServiceAsyncStub: ...
     Check: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.CheckRequest, _definitions_pb2.CheckResponse]
     """Check compiles YAML and returns every fault, and warns of workflows of subflow nodes that are not deployed in the
-    namespace; changes nothing. Read only. PAYLOAD_TOO_LARGE over 1 MiB.
+    namespace; changes nothing. Read only.
     """
     Deploy: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.DeployRequest, _definitions_pb2.DeployResponse]
     """Deploy compiles YAML, stores it as a new version and deploys it, all or nothing. Content that is deployed already
     changes nothing; content of an earlier version deploys that version. A faulty file is answered with its faults, as
     INVALID_ARGUMENT (DEFINITION_FAULTY, with the first faults as google.rpc.BadRequest; Check returns all); nothing is
-    stored. PAYLOAD_TOO_LARGE over 1 MiB. The answer says what differs from what was deployed; with dry_run nothing is stored.
+    stored. The answer says what differs from what was deployed; with dry_run nothing is stored.
     """
     Get: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.GetRequest, _definitions_pb2.GetResponse]
     """Get returns a version. Read only. NOT_FOUND (WORKFLOW_NOT_FOUND)."""
@@ -72,13 +72,13 @@ class DefinitionsServiceAsyncStub(DefinitionsServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Check: _aio.UnaryUnaryMultiCallable[_definitions_pb2.CheckRequest, _definitions_pb2.CheckResponse]  # type: ignore[assignment]
     """Check compiles YAML and returns every fault, and warns of workflows of subflow nodes that are not deployed in the
-    namespace; changes nothing. Read only. PAYLOAD_TOO_LARGE over 1 MiB.
+    namespace; changes nothing. Read only.
     """
     Deploy: _aio.UnaryUnaryMultiCallable[_definitions_pb2.DeployRequest, _definitions_pb2.DeployResponse]  # type: ignore[assignment]
     """Deploy compiles YAML, stores it as a new version and deploys it, all or nothing. Content that is deployed already
     changes nothing; content of an earlier version deploys that version. A faulty file is answered with its faults, as
     INVALID_ARGUMENT (DEFINITION_FAULTY, with the first faults as google.rpc.BadRequest; Check returns all); nothing is
-    stored. PAYLOAD_TOO_LARGE over 1 MiB. The answer says what differs from what was deployed; with dry_run nothing is stored.
+    stored. The answer says what differs from what was deployed; with dry_run nothing is stored.
     """
     Get: _aio.UnaryUnaryMultiCallable[_definitions_pb2.GetRequest, _definitions_pb2.GetResponse]  # type: ignore[assignment]
     """Get returns a version. Read only. NOT_FOUND (WORKFLOW_NOT_FOUND)."""
@@ -108,7 +108,7 @@ class DefinitionsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_definitions_pb2.CheckResponse, _abc.Awaitable[_definitions_pb2.CheckResponse]]:
         """Check compiles YAML and returns every fault, and warns of workflows of subflow nodes that are not deployed in the
-        namespace; changes nothing. Read only. PAYLOAD_TOO_LARGE over 1 MiB.
+        namespace; changes nothing. Read only.
         """
 
     @_abc_1.abstractmethod
@@ -120,7 +120,7 @@ class DefinitionsServiceServicer(metaclass=_abc_1.ABCMeta):
         """Deploy compiles YAML, stores it as a new version and deploys it, all or nothing. Content that is deployed already
         changes nothing; content of an earlier version deploys that version. A faulty file is answered with its faults, as
         INVALID_ARGUMENT (DEFINITION_FAULTY, with the first faults as google.rpc.BadRequest; Check returns all); nothing is
-        stored. PAYLOAD_TOO_LARGE over 1 MiB. The answer says what differs from what was deployed; with dry_run nothing is stored.
+        stored. The answer says what differs from what was deployed; with dry_run nothing is stored.
         """
 
     @_abc_1.abstractmethod

@@ -156,7 +156,7 @@ class RunsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Get(self, request, context):
-        """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND).
+        """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -172,7 +172,7 @@ class RunsServiceServicer:
 
     def ListItems(self, request, context):
         """ListItems returns the items of a map, or the iterations of a repeat, in order, with their results. Read only.
-        NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND).
+        NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND), INVALID_ARGUMENT (INVALID_ARGUMENT: the node is no map or repeat).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -51,14 +51,14 @@ class RunsServiceStub:
     INVALID_ARGUMENT (BATCH_TOO_LARGE), RESOURCE_EXHAUSTED and UNAVAILABLE.
     """
     Get: _grpc.UnaryUnaryMultiCallable[_runs_pb2.GetRequest, _runs_pb2.GetResponse]
-    """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
+    """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND)."""
     Explain: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ExplainRequest, _runs_pb2.ExplainResponse]
     """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
     reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
     """
     ListItems: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListItemsRequest, _runs_pb2.ListItemsResponse]
     """ListItems returns the items of a map, or the iterations of a repeat, in order, with their results. Read only.
-    NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND).
+    NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND), INVALID_ARGUMENT (INVALID_ARGUMENT: the node is no map or repeat).
     """
     List: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRequest, _runs_pb2.ListResponse]
     """List returns runs that a filter means, page by page: latest start first; with an instant of the end in the filter,
@@ -144,14 +144,14 @@ class RunsServiceAsyncStub(RunsServiceStub):
     INVALID_ARGUMENT (BATCH_TOO_LARGE), RESOURCE_EXHAUSTED and UNAVAILABLE.
     """
     Get: _aio.UnaryUnaryMultiCallable[_runs_pb2.GetRequest, _runs_pb2.GetResponse]  # type: ignore[assignment]
-    """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
+    """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND)."""
     Explain: _aio.UnaryUnaryMultiCallable[_runs_pb2.ExplainRequest, _runs_pb2.ExplainResponse]  # type: ignore[assignment]
     """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
     reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
     """
     ListItems: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListItemsRequest, _runs_pb2.ListItemsResponse]  # type: ignore[assignment]
     """ListItems returns the items of a map, or the iterations of a repeat, in order, with their results. Read only.
-    NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND).
+    NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND), INVALID_ARGUMENT (INVALID_ARGUMENT: the node is no map or repeat).
     """
     List: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRequest, _runs_pb2.ListResponse]  # type: ignore[assignment]
     """List returns runs that a filter means, page by page: latest start first; with an instant of the end in the filter,
@@ -252,7 +252,7 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.GetResponse, _abc.Awaitable[_runs_pb2.GetResponse]]:
-        """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND)."""
+        """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND)."""
 
     @_abc_1.abstractmethod
     def Explain(
@@ -271,7 +271,7 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.ListItemsResponse, _abc.Awaitable[_runs_pb2.ListItemsResponse]]:
         """ListItems returns the items of a map, or the iterations of a repeat, in order, with their results. Read only.
-        NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND).
+        NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND), INVALID_ARGUMENT (INVALID_ARGUMENT: the node is no map or repeat).
         """
 
     @_abc_1.abstractmethod

@@ -37,8 +37,6 @@ FINAL_RUN_STATES = frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.CANC
 class IllegalTransition(Exception):
     """The machine has no such transition from this state."""
 
-    reason = "ILLEGAL_TRANSITION"
-
     def __init__(self, machine: str, state: str, transition: str) -> None:
         """Name the machine, the state and what was asked of it."""
         super().__init__(f"a {machine} that is {state} has no transition {transition}")
@@ -48,13 +46,9 @@ class IllegalTransition(Exception):
 class TerminalState(IllegalTransition):
     """The run or task is over."""
 
-    reason = "TERMINAL_STATE"
-
 
 class LeaseRequired(IllegalTransition):
     """Only what ends a lease may do this: Report, the reaper, or a stop after its grace."""
-
-    reason = "LEASE_REQUIRED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 import orjson
 
-from headway.coordinator.core.compiler import Code, CompileResult, Fault, compile_workflow
+from headway.coordinator.core.compiler import Code, CompileResult, Fault, compile_workflow, faces
 from headway.coordinator.core.compiler.children import Named, check_children
 from headway.coordinator.core.compiler.faults import Enough, Faults, in_order
 from headway.coordinator.core.compiler.types import Child
@@ -57,6 +57,21 @@ class Deployed:
     effect: Effect
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What a check came to.
+
+    Attributes:
+        workflow: its name; empty: it has a fault.
+        faults: all of them.
+        runs: workflows whose deployed version its subflow nodes run.
+    """
+
+    workflow: str
+    faults: tuple[Fault, ...]
+    runs: Sequence[str]
+
+
 class Definitions:
     """Versions of workflows."""
 
@@ -70,42 +85,47 @@ class Definitions:
         engine.serve(self._lookups)
         self._deployed: OrderedDict[WorkflowKey, int] = OrderedDict()  # as looked up last; may not be true any more
 
-    async def check(self, namespace: str, source: str, beside: Collection[str]) -> tuple[str, tuple[Fault, ...]]:
-        """The workflow's name, empty when it cannot be read, and all faults; nothing is stored.
+    async def check(self, namespace: str, source: str, beside: Sequence[str] = ()) -> Checked:
+        """Say all that is wrong; nothing is stored.
 
         Args:
             namespace: whose it is.
             source: YAML.
-            beside: workflows that will be deployed together with it.
+            beside: YAML of workflows that will be deployed together with it.
 
         Raises:
             StoreUnavailable: it names other workflows, and the database does not answer.
             Overloaded: too many look.
         """
-        result = await _compiled(source)
-        found = _Children()
-        if others := _others(result, beside):
+        together = [await _compiled(each) for each in (source, *beside)]
+        result, found = together[0], _Children()
+        if others := _others(together):
             with translated():
                 async with self._reads.acquire() as connection:
                     found = await self._find_children(connection, namespace, others)
-        return result.plan.workflow if result.plan is not None else "", await _with_children(source, result, found)
+        return Checked(
+            workflow=result.plan.workflow if result.plan is not None else "",
+            faults=await _with_children(source, together, found),
+            runs=sorted({each.workflow for each in result.named if not each.version}),
+        )
 
     async def deploy(
-        self, namespace: str, source: str, beside: Collection[str] = (), *, dry_run: bool = False
+        self, namespace: str, source: str, beside: Sequence[str] = (), *, dry_run: bool = False
     ) -> Deployed:
         """Store and deploy; identical content changes nothing, and an earlier version's content deploys that version.
 
         Args:
             namespace: whose it is.
             source: YAML.
-            beside: workflows that are deployed together with it.
+            beside: YAML of workflows that are deployed together with it.
             dry_run: only say what it would come to.
 
         Raises:
             Faulty: with every fault.
             StoreUnavailable: the database does not answer.
         """
-        result = await _compiled(source)
+        together = [await _compiled(each) for each in (source, *beside)]
+        result = together[0]
         if result.plan is None:
             raise Faulty(result.faults)
         workflow = result.plan.workflow
@@ -126,10 +146,10 @@ class Definitions:
                 changed = same is None or not same["deployed"]
                 if changed and not dry_run:
                     await make_deployed(connection, namespace, workflow, version)
-                others = _others(result, beside)
+                others = _others(together)
                 found = await self._find_children(connection, namespace, others) if others else _Children()
         effect = await before.effect(source)
-        warnings = await _with_children(source, result, found)
+        warnings = await _with_children(source, together, found)
         return Deployed(workflow=workflow, version=version, changed=changed, warnings=warnings, effect=effect)
 
     def remembered(self, namespace: str, workflow: str) -> tuple[int, Graph] | None:
@@ -198,7 +218,7 @@ class Definitions:
             with suppress(PlanMissing):  # deleted just now
                 plan = (await self._plans.get(connection, key)).plan
                 children[name] = plan.input_schema, plan.output_schema
-        return _Children(namespace=namespace, named=named, missing=missing, schemas=children)
+        return _Children(namespace=namespace, missing=missing, schemas=children)
 
     async def _look_up(self, tickets: Sequence[Ticket[VersionKey]]) -> Committed[VersionKey]:
         keys = list(dict.fromkeys(ticket.item for ticket in tickets))
@@ -236,12 +256,11 @@ class _Children:
     """What there is of the workflows that subflow nodes name.
 
     Attributes:
-        named: where each is named. missing: those that are not there now.
+        missing: those that are not there now, and where each is named.
         schemas: of the others, by name and version.
     """
 
     namespace: str = ""
-    named: Sequence[Named] = ()
     missing: Sequence[Named] = ()
     schemas: Mapping[tuple[str, int], Child] = field(default_factory=dict[tuple[str, int], Child])
 
@@ -258,17 +277,18 @@ class _Children:
         return faults.ordered()
 
 
-def _others(result: CompileResult, beside: Collection[str] = ()) -> list[Named]:
-    """What its subflow nodes name and what may not be there; a version of what comes `beside` may not be, either."""
-    own = "" if result.draft is None else result.draft.workflow
-    return [each for each in result.named if each.workflow != own and (each.version or each.workflow not in beside)]
+def _others(together: Sequence[CompileResult]) -> list[Named]:
+    """What the first one's subflow nodes name and what may not be there; versions of what comes along count."""
+    names = {each.draft.workflow for each in together if each.draft is not None}
+    return [each for each in together[0].named if each.version or each.workflow not in names]
 
 
-async def _with_children(source: str, result: CompileResult, found: "_Children") -> tuple[Fault, ...]:
-    """All that is said of a workflow: also of those that its subflow nodes name."""
-    told: tuple[Fault, ...] = ()
-    if result.draft is not None and found.schemas:
-        check = partial(check_children, source, result.draft, result.faults, found.named, found.schemas)
+async def _with_children(source: str, together: Sequence[CompileResult], found: "_Children") -> tuple[Fault, ...]:
+    """All that is said of the first one: also of those that its subflow nodes name."""
+    result, told = together[0], ()
+    children = {**found.schemas, **faces(together)}
+    if result.draft is not None and any((each.workflow, each.version) in children for each in result.named):
+        check = partial(check_children, source, result.draft, result.faults, result.named, children)
         told = await _off_the_loop(check)
     return in_order((*result.faults, *told, *found.faults()))
 

@@ -4,14 +4,12 @@ from typing import Any
 
 from headway.api.definitions.v1 import definitions_pb2 as pb
 from headway.api.definitions.v1 import definitions_pb2_grpc
-from headway.coordinator.core.refusals import InvalidArgument, PayloadTooLarge
+from headway.coordinator.core.refusals import InvalidArgument
 from headway.coordinator.engine.definitions import Definitions
 from headway.coordinator.engine.versions import Versions
 from headway.coordinator.rpc import definition_messages as messages
 from headway.coordinator.rpc.refusing import refusing
 from headway.coordinator.rpc.requests import namespace_of, optional_text, short_text
-
-SOURCE_LIMIT = 1 << 20  # bytes
 
 
 class DefinitionsService(definitions_pb2_grpc.DefinitionsServiceServicer):
@@ -25,16 +23,18 @@ class DefinitionsService(definitions_pb2_grpc.DefinitionsServiceServicer):
     @refusing
     async def Check(self, request: pb.CheckRequest, context: Any) -> pb.CheckResponse:
         """Compile, and say what is wrong."""
-        namespace, source = namespace_of(request.namespace), _source(request.source)
-        workflow, faults = await self._definitions.check(namespace, source, frozenset(request.beside))
-        return pb.CheckResponse(workflow=workflow, faults=[messages.fault(fault) for fault in faults])
+        checked = await self._definitions.check(namespace_of(request.namespace), request.source, request.beside)
+        return pb.CheckResponse(
+            workflow=checked.workflow,
+            faults=[messages.fault(fault) for fault in checked.faults],
+            runs=checked.runs,
+        )
 
     @refusing
     async def Deploy(self, request: pb.DeployRequest, context: Any) -> pb.DeployResponse:
         """Store and deploy."""
-        namespace, source = namespace_of(request.namespace), _source(request.source)
-        beside = frozenset(request.beside)
-        deployed = await self._definitions.deploy(namespace, source, beside, dry_run=request.dry_run)
+        namespace = namespace_of(request.namespace)
+        deployed = await self._definitions.deploy(namespace, request.source, request.beside, dry_run=request.dry_run)
         return pb.DeployResponse(
             workflow=deployed.workflow,
             version=deployed.version,
@@ -80,12 +80,3 @@ def _named_version(request: pb.SetDeployedVersionRequest | pb.DeleteVersionReque
     if request.version < 1:
         raise InvalidArgument(field="version", problem="it must be a stored version, from 1")
     return namespace_of(request.namespace), short_text(request.workflow, "workflow"), request.version
-
-
-def _source(text: str) -> str:
-    size = len(text.encode())
-    if size > SOURCE_LIMIT:
-        raise PayloadTooLarge(field="source", size=str(size), limit=str(SOURCE_LIMIT))
-    if "\x00" in text:
-        raise InvalidArgument(field="source", problem="it has a NUL character; YAML is text")
-    return text

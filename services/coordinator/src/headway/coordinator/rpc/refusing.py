@@ -10,7 +10,6 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from headway.api.tasks.v1 import tasks_pb2
-from headway.coordinator.core.machines import IllegalTransition
 from headway.coordinator.core.refusals import Refusal, bare
 from headway.coordinator.engine.definitions import Faulty
 from headway.coordinator.store.errors import StoreConflict, StoreUnavailable
@@ -40,9 +39,6 @@ STATUS: Mapping[str, grpc.StatusCode] = {
     "NOTHING_TO_RETRY": grpc.StatusCode.FAILED_PRECONDITION,
     "VERSION_DEPLOYED": grpc.StatusCode.FAILED_PRECONDITION,
     "VERSION_NEEDED": grpc.StatusCode.FAILED_PRECONDITION,
-    "ILLEGAL_TRANSITION": grpc.StatusCode.FAILED_PRECONDITION,
-    "TERMINAL_STATE": grpc.StatusCode.FAILED_PRECONDITION,
-    "LEASE_REQUIRED": grpc.StatusCode.FAILED_PRECONDITION,
     "INVALID_INPUT": grpc.StatusCode.INVALID_ARGUMENT,
     "INVALID_PAYLOAD": grpc.StatusCode.INVALID_ARGUMENT,
     "PAYLOAD_TOO_LARGE": grpc.StatusCode.INVALID_ARGUMENT,
@@ -61,7 +57,7 @@ STATUS: Mapping[str, grpc.StatusCode] = {
     "EVENT_UNDECIDABLE": grpc.StatusCode.ABORTED,
 }
 
-Refused = (Refusal, IllegalTransition, StoreUnavailable, StoreConflict)
+Refused = (Refusal, StoreUnavailable, StoreConflict)
 _Parameters = ParamSpec("_Parameters")
 _Response = TypeVar("_Response")
 

@@ -111,8 +111,10 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         namespace = namespace_of(request.namespace)
         run_id = run_id_of(request.run_id, namespace)
         graph, version = await self._graph(run_id, namespace)
-        if not (graph.has(request.path) and graph.node(request.path).body is not None):
+        if not graph.has(request.path):
             raise NodeNotFound(node=request.path[:200], workflow=graph.plan.workflow, version=str(version))
+        if graph.node(request.path).body is None:
+            raise InvalidArgument(field="path", problem=f"{request.path} is no map or repeat, so it has no items")
         size = page_size(request.page_size, PAGE, LARGEST_PAGE)
         state = _item_state(request.state)
         first = max(request.from_index, 0)

@@ -9,7 +9,7 @@ the only room that knows YAML. It does no I/O: the text is given.
 """
 
 from headway.coordinator.core.compiler.changes import Changes, compare
-from headway.coordinator.core.compiler.compile import CompileResult, compile_workflow, hold_together
+from headway.coordinator.core.compiler.compile import CompileResult, compile_workflow, faces, hold_together
 from headway.coordinator.core.compiler.faults import Code, Fault
 
-__all__ = ["Changes", "Code", "CompileResult", "Fault", "compare", "compile_workflow", "hold_together"]
+__all__ = ["Changes", "Code", "CompileResult", "Fault", "compare", "compile_workflow", "faces", "hold_together"]

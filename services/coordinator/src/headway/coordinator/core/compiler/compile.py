@@ -1,6 +1,6 @@
 """From source to plan: the compiler's one entry, and the order of its steps."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -20,7 +20,7 @@ from headway.coordinator.core.compiler.reachability import check_reachability
 from headway.coordinator.core.compiler.schema import check_schema, misfit_of
 from headway.coordinator.core.compiler.scope import Around, ScopeCheck
 from headway.coordinator.core.compiler.template_parser import TemplateParser
-from headway.coordinator.core.compiler.types import check_types
+from headway.coordinator.core.compiler.types import Child, check_types
 from headway.coordinator.core.compiler.yaml_tree import Source, YamlList, YamlMap, load_yaml
 from headway.coordinator.core.plan import FINALLY, Edge, EdgeKind, Json, Literal, Node, NodeType, OnFailure, Place, Plan
 
@@ -68,6 +68,12 @@ def compile_workflow(source: str, zones: AbstractSet[str] | None = None) -> Comp
         return CompileResult(plan=None, faults=faults.ordered())
 
 
+def faces(compiled: Iterable[CompileResult]) -> dict[tuple[str, int], Child]:
+    """Returns what runs of those workflows take and give that can be deployed, by name and version 0."""
+    plans = [each.plan for each in compiled if each.plan is not None]
+    return {(plan.workflow, 0): (plan.input_schema, plan.output_schema) for plan in plans}
+
+
 def hold_together(sources: Sequence[str], compiled: Sequence[CompileResult]) -> list[CompileResult]:
     """Returns what workflows compile to that belong together: their subflow nodes are held against the others.
 
@@ -75,8 +81,7 @@ def hold_together(sources: Sequence[str], compiled: Sequence[CompileResult]) -> 
         sources: the YAML of each.
         compiled: what each compiles to by itself.
     """
-    plans = [each.plan for each in compiled if each.plan is not None]
-    children = {(plan.workflow, 0): (plan.input_schema, plan.output_schema) for plan in plans}
+    children = faces(compiled)
     together: list[CompileResult] = []
     for source, each in zip(sources, compiled, strict=True):
         told: tuple[Fault, ...] = ()

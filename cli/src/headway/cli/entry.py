@@ -1,0 +1,15 @@
+"""Where the program begins: Ctrl-C ends it without a word, also while the rest is still being imported."""
+
+import signal
+
+
+def main() -> int:
+    """Import the command line and run it; returns the exit code."""
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler:  # else whoever started us lets it be ignored
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Here, and not above: what is imported takes a while.
+    from headway.cli.__main__ import main as run  # noqa: PLC0415
+
+    signal.signal(signal.SIGINT, handler)
+    return run()
