@@ -80,7 +80,7 @@ class World:
 
     Attributes:
         questions: how often the latest decision asked for more rows.
-        looked_up: how many rows the latest decision looked for, wanted or asked for.
+        looked_up: how many rows the latest decision looked for, wanted or asked for. loaded: by which keys.
         share: the next event is decided in the same transaction as the one before: on the rows already loaded.
         thorough: compare each decision with one that had every row, and look that its input was left alone.
     """
@@ -95,6 +95,7 @@ class World:
         self.chance = 0.0
         self.questions = 0
         self.looked_up = 0
+        self.loaded: set[Key] = set()
         self.share = False
         self.thorough = thorough
         self.watchers: list[Callable[[World], None]] = []
@@ -430,6 +431,7 @@ class World:
         state = self._held if self.share and self._held is not None else self._fresh_state()
         self._held = None
         self.looked_up = 0
+        self.loaded.clear()
         if not isinstance(event, RunStarted):
             self._load(state, wants(self.graph, event))
         was_final = self.db.run is not None and self.run.is_final
@@ -495,6 +497,7 @@ class World:
         return state
 
     def _load(self, state: State, keys: Iterable[Key]) -> None:
+        self.loaded.update(keys)
         self.looked_up += self.db.load(state, keys)
 
     def results(self, path: str) -> Json:

@@ -188,7 +188,8 @@ def test_references_are_the_longest_paths_outside_texts_and_own_variables() -> N
         'has(input.a.b) && input["order-id"].c[0].d > "input.q".size() + input.l.map(input, input.z).size()'
     )
 
-    assert found.reads == (("input", "l"), ("input", "order-id", "c"))
+    assert found.reads == (("input", "l"),)
+    assert found.parts == (("input", "order-id", "c"),)
     assert found.tests == (("input", "a", "b"),)
     assert found.whole is None
 

@@ -200,3 +200,33 @@ async def test_items_wait_for_signals_of_their_own_which_why_names_and_one_of_th
     assert await world.first.state(run_id) == "SUCCEEDED"
     assert await world.one("SELECT output_path FROM runs") == "papers[1].enough"
     assert json.loads((await world.first.get(run_id)).run.output) == "b"
+
+
+READING = """
+workflow: reading
+nodes:
+  m: {type: map, over: "${input}", max_concurrency: 200, body: {type: call, handler: h.m, input: "${item}"}}
+  one: {type: call, handler: h.one, input: {a: "${nodes.m.output[2].of}", n: "${size(nodes.m.output)}"}}
+  last: {type: call, handler: h.last, input: "${nodes.m.output[size(nodes.m.output) - 1]}"}
+edges: [[m, one], [m, last]]
+"""
+
+
+async def test_single_results_and_their_number_are_read_without_the_others(world: World) -> None:
+    await world.first.deploy(READING)
+    run_id = await world.first.start("reading", list(range(300)))
+    await world.first.fire(await world.let_timers_come_due(run_id))
+    last = Dispatch(run_id, "m[299].step", 1)
+    while others := [each for each in await world.dispatches(run_id) if each != last]:
+        for first in range(0, len(others), 100):
+            part = others[first : first + 100]
+            await world.first.lease_all(part)
+            await world.first.report("w1", *[succeeded(each, {"of": each.path}) for each in part])
+    await world.first.lease_all([last])
+    await world.database.execute("DELETE FROM scopes WHERE index NOT IN (2, 299)")  # what is not there is not read
+    await world.database.execute("DELETE FROM outputs WHERE role = 'o' AND path <> 'm[2].step'")
+
+    await world.first.report("w1", succeeded(last, {"of": last.path}))
+
+    assert json.loads(await world.one("SELECT data FROM outputs WHERE path = 'one'")) == {"a": "m[2].step", "n": 300}
+    assert await world.one("SELECT input_path FROM tasks WHERE path = 'last'") == "m[299].step"

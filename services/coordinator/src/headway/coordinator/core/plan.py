@@ -77,14 +77,21 @@ class Expression:
     Attributes:
         source: the CEL text.
         reads: the longest variable paths it reads, each cut behind the first index; what is bound when it is evaluated.
+        parts: the paths of which it asks only for items, or how many there are: they are not read as a whole.
         tests: the paths of which `has(…)` asks only whether they are there: their values are not needed.
         place: where it stands, for messages.
     """
 
     source: str
     reads: tuple[VariablePath, ...]
+    parts: tuple[VariablePath, ...] = ()
     tests: tuple[VariablePath, ...] = ()
     place: Place
+
+    @property
+    def names(self) -> tuple[VariablePath, ...]:
+        """All paths that it may ask for."""
+        return (*self.reads, *self.parts, *self.tests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

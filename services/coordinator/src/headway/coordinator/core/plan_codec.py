@@ -167,6 +167,7 @@ def _encode_expression(expression: Expression) -> dict[str, Json]:
     return {
         "source": expression.source,
         "reads": [list[Json](path) for path in expression.reads],
+        "parts": [list[Json](path) for path in expression.parts],
         "tests": [list[Json](path) for path in expression.tests],
         "place": _encode_place(expression.place),
     }
@@ -177,6 +178,7 @@ def _decode_expression(data: Json) -> Expression:
     return Expression(
         source=_text(entries["source"]),
         reads=tuple(_path(path) for path in _items(entries["reads"])),
+        parts=tuple(_path(path) for path in _items(entries["parts"])),
         tests=tuple(_path(path) for path in _items(entries["tests"])),
         place=_decode_place(entries["place"]),
     )

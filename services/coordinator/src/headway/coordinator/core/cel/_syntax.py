@@ -21,12 +21,30 @@ class Read:
         path: the longest path of plain fields and constant text keys, cut behind any other index.
         offset: where it begins, in characters from 0.
         tested: it is the operand of `has(…)`: only its presence is asked.
-        expression: the number of this part of the tree, the same when the source is parsed again.
+        part: only an item of it is asked for ("item"), or how large it is ("size"); empty: all of it.
+        expression: the number of this part of the tree, the same when the source is parsed again; with `part`, that of
+            the call that asks.
     """
 
     path: VariablePath
     offset: int
     tested: bool
+    part: str
+    expression: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """`path[…].rest`, and nothing else.
+
+    Attributes:
+        path: of the list or map.
+        rest: from the item on.
+        expression: the number of the call that looks the item up.
+    """
+
+    path: VariablePath
+    rest: VariablePath
     expression: int
 
 
@@ -37,6 +55,7 @@ class Syntax:
     Attributes:
         reads: in the order of the tree.
         whole: the path, when the expression is nothing else.
+        chosen: when the expression is nothing but an item of a path, or a field in that: where.
         loops: how deep comprehensions (`map`, `filter`, `all`, `exists`) are nested.
         loop_calls: calls and operators inside comprehensions.
         messages: the offset of each protobuf message that it builds.
@@ -46,6 +65,7 @@ class Syntax:
     root: "Tree"
     reads: list[Read] = field(default_factory=list[Read])
     whole: VariablePath | None = None
+    chosen: "Chosen | None" = None
     loops: int = 0
     loop_calls: int = 0
     messages: list[int] = field(default_factory=list[int])
@@ -59,6 +79,7 @@ def read_syntax(serialized: bytes) -> Syntax:
     if not (isinstance(root, Field) and root.tested):
         found = path_of(root, frozenset())
         syntax.whole = found[0] if found else None
+        syntax.chosen = _chosen(root)
     return syntax
 
 
@@ -102,6 +123,7 @@ class Call:
     function: str
     operands: tuple["Tree", ...]
     offset: int
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,21 +169,50 @@ def path_of(tree: Tree, hidden: frozenset[str]) -> tuple[VariablePath, int] | No
                 return None
 
 
+_PARTS = {("_[_]", 2): "item", ("size", 1): "size"}  # by function and how many it takes: what it asks of the first
+
+
+def _chosen(tree: Tree) -> Chosen | None:
+    rest: list[str] = []
+    while True:
+        match tree:
+            case Field(operand=operand, name=name):
+                rest.append(name)
+                tree = operand
+            case Call(function="_[_]", operands=(operand, Constant(text=str() as key))):
+                rest.append(key)
+                tree = operand
+            case Call(function="_[_]", operands=(operand, _), number=number) if found := path_of(operand, frozenset()):
+                return Chosen(path=found[0], rest=tuple(reversed(rest)), expression=number)
+            case _:
+                return None
+
+
+def _operands_but_parts(call: Call, syntax: Syntax, hidden: frozenset[str]) -> tuple[Tree, ...]:
+    """What a call takes, but for a path of which it asks for a part."""
+    part = _PARTS.get((call.function, len(call.operands)), "")
+    found = path_of(call.operands[0], hidden) if part else None
+    if found is None:
+        return call.operands
+    syntax.reads.append(Read(path=found[0], offset=found[1], tested=False, part=part, expression=call.number))
+    return call.operands[1:]
+
+
 def _visit(tree: Tree, syntax: Syntax, hidden: frozenset[str], depth: int) -> None:
     found = path_of(tree, hidden)
     if found is not None:
         tested = isinstance(tree, Field) and tree.tested
         number = tree.number if isinstance(tree, Field) else 0
-        syntax.reads.append(Read(path=found[0], offset=found[1], tested=tested, expression=number))
+        syntax.reads.append(Read(path=found[0], offset=found[1], tested=tested, part="", expression=number))
         return
     match tree:
         case Constant() | Name():
             pass
         case Field(operand=operand):
             _visit(operand, syntax, hidden, depth)
-        case Call(operands=operands):
+        case Call():
             syntax.loop_calls += depth > 0
-            for operand in operands:
+            for operand in _operands_but_parts(tree, syntax, hidden):
                 _visit(operand, syntax, hidden, depth)
         case Group(parts=parts, message=message):
             if message is not None:
@@ -214,7 +265,7 @@ def _decode_tree(message: Message, offsets: dict[int, int]) -> Tree:
         return Field(operand, select.text(_SELECT_FIELD), select.integer(_SELECT_TEST) != 0, number)
     if _CALL in message:
         call = message.message(_CALL)
-        return Call(call.text(_CALL_FUNCTION), decode(call.messages(_CALL_TARGET, _CALL_ARGUMENTS)), offset)
+        return Call(call.text(_CALL_FUNCTION), decode(call.messages(_CALL_TARGET, _CALL_ARGUMENTS)), offset, number)
     if _LIST in message:
         return Group("list", decode(message.message(_LIST).messages(_LIST_ELEMENTS)), None)
     if _STRUCT in message:

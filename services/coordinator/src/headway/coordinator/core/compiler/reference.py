@@ -78,7 +78,8 @@ def _limits() -> str:
         "`map`, `filter`, `all`, `exists` inside one another": str(limits.MAX_LOOPS),
         "items of a list that an expression goes through": f"{limits.MAX_LIST[1]:,}; {limits.MAX_LIST[2]} when nested; "
         "fewer when much is computed for each",
-        "values that one expression reads": f"{limits.MAX_BOUND_VALUES:,}",
+        "values that one expression reads": f"{limits.MAX_BOUND_VALUES:,}; of lists and maps of which it asks only "
+        "for items or the size, those items count",
         "text that one expression reads": f"{limits.MAX_BOUND_TEXT:,} characters; "
         f"{limits.MAX_LOOP_TEXT:,} when it goes through a list",
         "what one decision computes: all nodes and conditions from one event to the next `wait` or worker": (

@@ -13,8 +13,8 @@ from headway.coordinator.core.compiler.faults import Code, Faults, Remedy, neare
 from headway.coordinator.core.compiler.graph import Shape
 from headway.coordinator.core.compiler.names import instead_of_field, instead_of_name
 from headway.coordinator.core.compiler.template_parser import Mention, Site
+from headway.coordinator.core.lookups import spell
 from headway.coordinator.core.plan import FINALLY, LOOP_NODES, Edge, EdgeKind, Node, NodeType, VariablePath
-from headway.coordinator.core.templates import spell
 
 _ERROR_EDGES = (EdgeKind.FAILURE, EdgeKind.TIMEOUT, EdgeKind.ALWAYS)
 _HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)

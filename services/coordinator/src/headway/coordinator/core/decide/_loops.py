@@ -16,6 +16,7 @@ from headway.coordinator.core import actions as do
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide import redo
 from headway.coordinator.core.decide._ending import unhandled
+from headway.coordinator.core.decide._reading import look_ahead
 from headway.coordinator.core.decide._scope import Scope
 from headway.coordinator.core.decide._signals import ask_ahead
 from headway.coordinator.core.decide._weighing import expression_failure, timed_out
@@ -42,7 +43,7 @@ from headway.coordinator.core.state import PAGE
 from headway.coordinator.core.templates import evaluate_condition, render, whole_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from headway.coordinator.core.decide._walk import Walk
     from headway.coordinator.core.graph import Graph
@@ -207,13 +208,18 @@ def _fill(walk: Walk, path: str) -> None:
     """Begin items, as many as may be under way."""
     spot = walk.graph.spot(path)
     most = spot.node.max_concurrency
-    _look_ahead(walk, spot.graph.bodies[spot.name], walk.loop(path), most)
+    ready = window = 0
     while _has_room(loop := walk.loop(path), most):
+        if loop.redo_from is None and not ready and walk.room:
+            window = min(max(most - loop.open, 2 * window), walk.room, loop.total - loop.started)
+            ready = _look_ahead(walk, spot.graph.bodies[spot.name], loop, window)
+            walk.room = ready if ready < window else walk.room  # more of them do not fit into memory together
         if not walk.room or walk.effort.is_half_spent:
             _later(walk, path)
             return
         if loop.redo_from is None:
             walk.room -= 1
+            ready -= 1
             _open(walk, scope_at(path, loop.started))
         elif loop.redo_chosen is not None:
             _redo_chosen(walk, loop, loop.redo_from, most - loop.open)
@@ -226,34 +232,41 @@ def _has_room(loop: LoopRow, most: int) -> bool:
     return loop.stop is None and loop.open < most and (loop.redo_from is not None or loop.started < loop.total)
 
 
-def _look_ahead(walk: Walk, body: Graph, loop: LoopRow, most: int) -> None:
-    """Ask at once for what the next items need. Raises Missing."""
-    if loop.redo_from is not None:
-        return
-    last = min(loop.total, loop.started + min(walk.room, most - loop.open))
-    indexes = range(loop.started, last)
-    asking = [name for name in body.starts if body.plan.nodes[name].event_name is not None]
-    ask_ahead(walk, [inside(scope_at(loop.path, index), name) for name in asking for index in indexes])
+def _look_ahead(walk: Walk, body: Graph, loop: LoopRow, count: int) -> int:
+    """Ask at once for what so many next items need.
+
+    Returns:
+        how many of them may begin in this decision: what they read of other maps fits into memory together.
+
+    Raises:
+        Missing: some of it is not loaded.
+    """
+    scopes = [scope_at(loop.path, index) for index in range(loop.started, loop.started + count)]
     if loop.source is not None:
-        sources = [scope_at(loop.source, index) for index in indexes]
+        sources = [scope_at(loop.source, index) for index in range(loop.started, loop.started + count)]
         walk.draft.require_scopes(sources)
-        walk.draft.require_payloads(_up_to_a_size(walk.scope(path) for path in sources))
+        rows = _up_to_a_size([walk.scope(path) for path in sources])
+        walk.draft.require_payloads(row.output for row in rows if row.output is not None)
+        del scopes[len(rows) :]
+    asking = [name for name in body.starts if body.plan.nodes[name].event_name is not None]
+    ask_ahead(walk, [inside(scope, name) for scope in scopes for name in asking])
+    if reading := body.starts_that_read:
+        ready = look_ahead(walk, [inside(scope, name) for scope in scopes for name in reading])
+        del scopes[-(-ready // len(reading)) :]
     if walk.run.epoch > 1:
-        scopes = [scope_at(loop.path, index) for index in indexes]
         walk.draft.require_scopes(scopes)
         walk.draft.require_bodies(body, [scope for scope in scopes if walk.draft.scope(scope) is not None])
+    return len(scopes)
 
 
-def _up_to_a_size(rows: Iterable[ScopeRow]) -> list[PayloadKey]:
-    """Where the first results are that may be in memory together; others are asked for one by one."""
-    keys: list[PayloadKey] = []
+def _up_to_a_size(rows: Sequence[ScopeRow]) -> Sequence[ScopeRow]:
+    """The first rows whose results may be in memory together: one at least."""
     size = 0
-    for row in rows:
+    for count, row in enumerate(rows):
         size += row.output_bytes
-        if size > PAYLOAD_LIMIT:
-            break
-        keys += [row.output] if row.output is not None else []
-    return keys
+        if count and size > PAYLOAD_LIMIT:
+            return rows[:count]
+    return rows
 
 
 def _open(walk: Walk, scope: str) -> None:

@@ -52,6 +52,11 @@ def _in_scope(spot: Spot) -> frozenset[Key]:
     for scope in around:
         loop = loop_of(scope)[0]
         keys |= {("scope", scope), ("loop", loop), ("task", loop)}
+    for name in spot.graph.starts_that_read:  # of the next item
+        for path in _reads(spot.graph.plan.nodes[name]):
+            if path[0] == "nodes" and len(path) > 1:
+                where = _resolve(spot, path[1])
+                keys |= {("task", where), ("loop", where)}
     return frozenset(keys)
 
 
@@ -74,7 +79,7 @@ def _after(graph: Graph, name: str) -> frozenset[Key]:
         here = frontier.pop()
         for edge in graph.outgoing[here]:
             if edge.when is not None:
-                keys |= _keys_of((*edge.when.reads, *edge.when.tests))
+                keys |= _keys_of(edge.when.names)
             if edge.target in graph.gathers:
                 keys |= {("token", edge.target), ("task", edge.target)}
             if edge.target in seen:
@@ -103,8 +108,7 @@ def _reads(node: Node) -> Iterable[VariablePath]:
         yield from reads(node.event_name)
     conditions: Iterable[Expression] = (case.when for case in node.cases)
     for condition in conditions:
-        yield from condition.reads
-        yield from condition.tests
+        yield from condition.names
 
 
 def _keys_of(paths: Iterable[VariablePath]) -> set[Key]:

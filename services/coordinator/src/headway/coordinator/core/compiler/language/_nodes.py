@@ -220,10 +220,12 @@ NODES: Mapping[NodeType, NodeKind] = {
             "the list of the items' results in their order, null for those that failed; `nodes.name.counts` has\n"
             "`total`, `succeeded`, `failed` and `cancelled`.\n\n"
             "The list is evaluated once. A map's entries are gone through as `{key, value}`. Results stay rows of\n"
-            "their own: another map goes `over` them however large they are together; where they are put together,\n"
-            "they must fit into one payload. An item ends as a run does: failures that are handled in the body do not\n"
-            "count, and the first that is not handled stops the item. When more items fail than `tolerate` says, the\n"
-            "map fails, and what has not started in others is cancelled. A retry of the run does failed items again,\n"
+            "their own: another map goes `over` them however many they are, and `nodes.resize.output[0].url`,\n"
+            "`size(nodes.resize.output)` and, in another map, `nodes.resize.output[index]` read no others. Where they\n"
+            "are put together, they must fit into one payload.\n\n"
+            "An item ends as a run does: failures that are handled in the body do not count, and the first that is\n"
+            "not handled stops the item. When more items fail than `tolerate` says, the map fails, and what has not\n"
+            "started in others is cancelled. A retry of the run does failed items again,\n"
             "not others; `--from resize[12].crop` does one node of one item again."
         ),
         fields=(
