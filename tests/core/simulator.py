@@ -47,6 +47,7 @@ from headway.coordinator.core.events import (
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.labels import labels_of
 from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.missing import Key, Missing
 from headway.coordinator.core.plan import FailureClass, Json
 from headway.coordinator.core.records import encode_actions, encode_event
 from headway.coordinator.core.refusals import RunNotFinished
@@ -55,7 +56,7 @@ from headway.coordinator.core.rows import (
     RunRow,
     TaskRow,
 )
-from headway.coordinator.core.state import Draft, Key, Missing, State, TimerKey
+from headway.coordinator.core.state import Draft, State, TimerKey
 from tests.core.tables import Tables, copied
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
@@ -503,7 +504,7 @@ class World:
     def results(self, path: str) -> Json:
         """What the items of a map gave, in order."""
         given = self.db.results_of(path)
-        return [Document(given.get(index, b"null")).value for index in range(self.db.loops[path].total)]
+        return [Document(given.get(index, b"null")).value for index in range(self.db.loops[path].results)]
 
     def _record(self, event: RunEvent, decision: Decision) -> None:
         self.history.append(

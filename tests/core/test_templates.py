@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.coordinator.core import cel, lookups, templates
-from headway.coordinator.core.lookups import UnknownValue
+from headway.coordinator.core.lookups import UnknownValue, spell
 from headway.coordinator.core.plan import (
     Array,
     Computed,
@@ -328,11 +328,11 @@ VARIABLES = st.dictionaries(
 def written(tree: Tree) -> str:
     match tree:
         case ("has", path):
-            return f"has({templates.spell(path)})"
+            return f"has({spell(path)})"
         case ("is", path):
-            return f"{templates.spell(path)} == 1"
+            return f"{spell(path)} == 1"
         case ("read", path):
-            return templates.spell(path)
+            return spell(path)
         case ("not", inner):
             return f"!({written(inner)})"
         case ("if", condition, one, other):

@@ -19,44 +19,54 @@ from headway.coordinator.core.lookups import (
 )
 from headway.coordinator.core.plan import Expression, Json, VariablePath
 
+_RAW = (orjson.Fragment, Rows)
 _TYPES_TOLD = 10  # values of one expression whose types are told when it fails
 
 
+def evaluate(
+    expression: Expression, lookup: Lookup, present: Presence | None = None, effort: Effort | None = None
+) -> Json | orjson.Fragment:
+    """Returns what an expression yields; what is nothing but an item of a path is passed on untouched.
+
+    Args:
+        expression: from the plan.
+        lookup: gives the value at a path, or raises UnknownValue.
+        present: whether there is a value at a path, asked for `has(…)`; if absent, lookup is asked.
+        effort: of the decision, which is charged; if absent, nothing is.
+
+    Raises:
+        ExpressionError: a value is missing, does not fit, or is larger than what may be put together; it names the
+            expression and its place.
+        TooMuchToDecide: the effort does not suffice.
+    """
+    if expression.parts:
+        return Evaluation(expression, lookup, present).value(effort)
+    bindings, missing = _bind(expression, lookup, present)
+    try:
+        return compile_expression(expression.source).evaluate(bindings, effort)
+    except ExpressionError as error:
+        message = _blame_missing(error.message, missing)
+        raise _error(expression, message, _types_of(expression, bindings, missing)) from None
+
+
+def misfit(expression: Expression, lookup: Lookup, present: Presence | None, message: str) -> ExpressionError:
+    """Returns what to raise when what an expression yields does not fit."""
+    evaluation = Evaluation(expression, lookup, present)
+    evaluation.value(None)
+    return evaluation.error(message)
+
+
 class Evaluation:
-    """One expression, with what it names."""
+    """One expression, with what it names: each at its place in otherwise empty maps. All as `evaluate`."""
 
     __slots__ = ("_bindings", "_compiled", "_expression", "_missing", "_parts", "_seen")
 
     def __init__(self, expression: Expression, lookup: Lookup, present: Presence | None) -> None:
-        """Look up what it names, each at its place in otherwise empty maps.
-
-        Args:
-            expression: from the plan.
-            lookup: gives the value at a path, or raises UnknownValue.
-            present: whether there is a value at a path, asked for `has(…)`; if absent, lookup is asked.
-
-        Raises:
-            ExpressionError: a value is larger than what may be put together.
-        """
         self._expression = expression
         self._compiled = compile_expression(expression.source)
-        self._bindings: dict[str, Json] = {}
-        self._missing: list[VariablePath] = []
+        self._bindings, self._missing = _bind(expression, lookup, present)
         self._seen: dict[str, str] = {}
-        for path in expression.reads:
-            try:
-                value = whole(lookup(path))
-            except TooMuch as error:
-                raise ExpressionError(expression.source, str(error), expression.place) from None
-            except UnknownValue:
-                self._bindings.setdefault(path[0], {})
-                self._missing.append(path)
-            else:
-                _make_maps(self._bindings, path[:-1])[path[-1]] = decoded(value)
         self._parts: dict[VariablePath, Part] = {path: self._part(path, lookup) for path in expression.parts}
-        for path in expression.tests:
-            if _is_present(path, lookup, present):
-                _make_maps(self._bindings, path)
 
     def value(self, effort: Effort | None) -> Json | orjson.Fragment:
         """Returns what it yields; what is nothing but an item of a path is passed on untouched.
@@ -103,12 +113,8 @@ class Evaluation:
 
     def error(self, message: str) -> ExpressionError:
         """Returns what went wrong, with the types of what was read; values never: they may be large, or secret."""
-        types: dict[str, str] = {}
-        for path in self._expression.reads:
-            is_missing = path in self._missing
-            types[spell(path)] = "not there" if is_missing else kind_of(descend(dict(self._bindings), path, 0))
-        told = dict(list({**types, **self._seen}.items())[:_TYPES_TOLD])
-        return ExpressionError(self._expression.source, message, self._expression.place, told)
+        types = {**_types_of(self._expression, self._bindings, self._missing), **self._seen}
+        return _error(self._expression, message, types)
 
     def _part(self, path: VariablePath, lookup: Lookup) -> Part:
         try:
@@ -160,6 +166,30 @@ class _Stored:
         return self.rows.size
 
 
+def _bind(
+    expression: Expression, lookup: Lookup, present: Presence | None
+) -> tuple[dict[str, Json], list[VariablePath]]:
+    """Returns the values that are read, and the paths that have none. Raises ExpressionError."""
+    bindings: dict[str, Json] = {}
+    missing: list[VariablePath] = []
+    for path in expression.reads:
+        try:
+            value = lookup(path)
+            if isinstance(value, _RAW):
+                value = decoded(whole(value))
+        except TooMuch as error:
+            raise ExpressionError(expression.source, str(error), expression.place) from None
+        except UnknownValue:
+            bindings.setdefault(path[0], {})
+            missing.append(path)
+        else:
+            _make_maps(bindings, path[:-1])[path[-1]] = value
+    for path in expression.tests:
+        if _is_present(path, lookup, present):
+            _make_maps(bindings, path)
+    return bindings, missing
+
+
 def _is_present(path: VariablePath, lookup: Lookup, present: Presence | None) -> bool:
     if present is not None:
         return present(path)
@@ -179,6 +209,19 @@ def _make_maps(bindings: dict[str, Json], path: VariablePath) -> dict[str, Json]
             break
         inner = found
     return inner
+
+
+def _types_of(expression: Expression, bindings: dict[str, Json], missing: list[VariablePath]) -> dict[str, str]:
+    """What the expression read, each with the type that was met; values never: they may be large, or secret."""
+    types: dict[str, str] = {}
+    for path in expression.reads:
+        types[spell(path)] = "not there" if path in missing else kind_of(descend(dict(bindings), path, 0))
+    return types
+
+
+def _error(expression: Expression, message: str, types: dict[str, str]) -> ExpressionError:
+    told = dict(list(types.items())[:_TYPES_TOLD])
+    return ExpressionError(expression.source, message, expression.place, told)
 
 
 def _blame_missing(message: str, missing: list[VariablePath]) -> str:

@@ -4,7 +4,6 @@ Only paths that are named are asked for. A lookup may answer with an `orjson.Fra
 wherever it is passed whole; or with `Rows`, of which only those are read that an expression asks for.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeAlias, cast
 
@@ -13,23 +12,23 @@ import orjson
 from headway.coordinator.core.plan import Json, VariablePath
 
 
-class Rows(ABC):
-    """A list whose items are stored one by one: the results of a map."""
+class Rows:
+    """A list whose items are stored one by one: the results of a map. No ABC: whether a value is one is often asked."""
 
     __slots__ = ()
 
     @property
-    @abstractmethod
     def size(self) -> int:
         """How many there are."""
+        raise NotImplementedError
 
-    @abstractmethod
     def whole(self) -> orjson.Fragment:
         """All of them. Raises TooMuch."""
+        raise NotImplementedError
 
-    @abstractmethod
     def item(self, index: int, rest: VariablePath) -> Json | orjson.Fragment:
         """One that there is, or what lies in it. Raises UnknownValue, and TooMuch."""
+        raise NotImplementedError
 
 
 Lookup: TypeAlias = Callable[[VariablePath], Json | orjson.Fragment | Rows]

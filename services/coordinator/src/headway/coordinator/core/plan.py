@@ -275,6 +275,7 @@ class Node:
         body: map, repeat: what is done for each item, or again and again; its nodes and edges are compiled like the
             workflow's own. `output`: what an item or iteration gives; None: the output of the body's last node.
         over: map: yields the list, or the map whose entries, as {key, value}, are gone through.
+        where: map: items for which it does not hold are left out; None: none are.
         max_concurrency: map: items that are under way at once.
         tolerate: map: so many items may fail. tolerate_percent: so many of a hundred.
         ends_when, again_while: repeat: `ends_when` is asked after each iteration, `again_while` before each.
@@ -316,6 +317,7 @@ class Node:
     reuse: bool = False
     body: "Plan | None" = None
     over: Template | None = None
+    where: Expression | None = None
     max_concurrency: int = 100
     tolerate: int = 0
     tolerate_percent: float = 0

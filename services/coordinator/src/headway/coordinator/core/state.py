@@ -413,7 +413,7 @@ class Draft:
         for row in (*self.state.scopes.values(), *self.changes.scopes.values()):
             if row is not None and row.loop == loop.path:
                 parts[row.index] = b"null" if row.output is None else self.payload(row.output).raw
-        return Document(b"[" + b",".join(parts.get(index, b"null") for index in range(loop.total)) + b"]")
+        return Document(b"[" + b",".join(parts.get(index, b"null") for index in range(loop.results)) + b"]")
 
     def write_loop(self, path: str) -> LoopRow:
         """A row of a map or repeat, to be changed. It must exist."""

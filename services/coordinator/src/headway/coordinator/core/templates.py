@@ -4,14 +4,14 @@ What came from outside is never looked at for templates again, and a bare `${a.b
 """
 
 from collections.abc import Iterator
-from typing import cast
+from typing import TypeGuard, cast
 
 import orjson
 
+from headway.coordinator.core import evaluation
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.effort import Effort
-from headway.coordinator.core.evaluation import Evaluation
-from headway.coordinator.core.lookups import Lookup, Presence, TooMuch, UnknownValue, decoded, kind_of, spell, whole
+from headway.coordinator.core.lookups import Lookup, Presence, Rows, TooMuch, UnknownValue, decoded, kind_of, spell
 from headway.coordinator.core.plan import (
     Array,
     Computed,
@@ -45,8 +45,7 @@ def render(template: Template, lookup: Lookup, present: Presence | None = None, 
         case Reference():
             return _resolve(template, lookup)
         case Computed(expression=expression):
-            found = Evaluation(expression, lookup, present).value(effort)
-            return cast("Json", found)  # a fragment stands for JSON
+            return cast("Json", evaluation.evaluate(expression, lookup, present, effort))  # a fragment stands for JSON
         case Text(parts=parts):
             return "".join(_spell_part(part, lookup, present, effort) for part in parts)
         case Object(entries=entries):
@@ -75,7 +74,7 @@ def evaluate(
         ExpressionError: a value is missing or does not fit; it names the expression and its place.
         TooMuchToDecide: the effort does not suffice.
     """
-    return decoded(Evaluation(expression, lookup, present).value(effort))
+    return decoded(evaluation.evaluate(expression, lookup, present, effort))
 
 
 def evaluate_condition(
@@ -87,11 +86,13 @@ def evaluate_condition(
         ExpressionError: a value is missing or does not fit, or the result is no boolean.
         TooMuchToDecide: the effort does not suffice.
     """
-    evaluation = Evaluation(expression, lookup, present)
-    value = decoded(evaluation.value(effort))
+    value = evaluation.evaluate(expression, lookup, present, effort)
     if isinstance(value, bool):
         return value
-    raise evaluation.error(f"a condition must be true or false, this is {kind_of(value)}")
+    if isinstance(yielded := decoded(value), bool):
+        return yielded
+    message = f"a condition must be true or false, this is {kind_of(yielded)}"
+    raise evaluation.misfit(expression, lookup, present, message)
 
 
 def reads(template: Template) -> frozenset[VariablePath]:
@@ -112,22 +113,26 @@ def asks_for_parts(template: Template) -> bool:
     return any(isinstance(part, Computed) and part.expression.parts for part in _parts_of(template))
 
 
+def asks_for_a_part(template: Template) -> TypeGuard[Computed]:
+    """Returns whether a template is one expression and nothing else, and asks for items of values."""
+    return isinstance(template, Computed) and bool(template.expression.parts)
+
+
 def row_of(
-    template: Template | None, lookup: Lookup, present: Presence | None = None, effort: Effort | None = None
+    template: Computed, lookup: Lookup, present: Presence | None = None, effort: Effort | None = None
 ) -> tuple[VariablePath, int] | None:
     """Returns of which rows, and at which place, a template is one and nothing else; None: it is no such thing.
 
     Raises:
         ExpressionError, TooMuchToDecide: as `render`.
     """
-    if not isinstance(template, Computed) or not template.expression.parts:
-        return None
-    return Evaluation(template.expression, lookup, present).row(effort)
+    return evaluation.Evaluation(template.expression, lookup, present).row(effort)
 
 
 def _resolve(reference: Reference, lookup: Lookup) -> Json:
     try:
-        return cast("Json", whole(lookup(reference.path)))  # a fragment stands for JSON
+        found = lookup(reference.path)
+        return cast("Json", found.whole() if isinstance(found, Rows) else found)  # a fragment stands for JSON
     except (UnknownValue, TooMuch) as error:
         raise ExpressionError(spell(reference.path), str(error), reference.place) from None
 

@@ -6,7 +6,7 @@ and size of comprehensions, in the values bound, and in the result.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
@@ -131,6 +131,9 @@ class _Program:
         return self._made.eval(data=data)
 
 
+_FAULTS = (Refused, RuntimeError, TypeError, ValueError, OverflowError)
+
+
 class Compiled:
     """A compiled expression. Safe to share between threads.
 
@@ -139,6 +142,7 @@ class Compiled:
     """
 
     __slots__ = (
+        "_fields",
         "_growth",
         "_key",
         "_max_list",
@@ -161,6 +165,7 @@ class Compiled:
         self._tests = {f"@has{read.expression}": read.path for read in tested}  # no source can spell these names
         answers = {read.expression: f"@has{read.expression}" for read in tested}
         asked = {read.expression: _part_name(read.path) for read in syntax.reads if read.path in self.references.parts}
+        self._fields = _fields_asked_for(syntax.reads)
         serialized = checked.serialize()
         self._program = _Program(rewrite(serialized, answers, asked))
         chosen = syntax.chosen
@@ -191,7 +196,23 @@ class Compiled:
             TooMuchToDecide: the effort does not suffice.
             Missing: parts need rows that were not loaded.
         """
-        return self._run(self._program, bindings, effort, parts)
+        if self.references.parts:
+            return self._ask(self._program, bindings, effort, parts)
+        try:
+            room = Room(self._max_text, self._max_list)
+            bound = {name: room.admit(value, 0) for name, value in bindings.items()}
+            if self._tests:
+                bound |= self._answers(bindings)
+            if effort is not None:
+                effort.spent(room.steps)
+                effort.spend(limits.EVALUATION_STEPS + self._steps(room))
+            result = Result()
+            found = result.plain(self._program.run(bound), 0)
+        except _FAULTS as error:
+            raise self._error(error) from None
+        if effort is not None:
+            effort.spent(result.steps)
+        return found
 
     def key(
         self,
@@ -202,9 +223,9 @@ class Compiled:
         """Returns which item it looks up, when it is nothing else: see `chosen`. All else as `evaluate`."""
         if self._key is None:
             raise LookupError(self.source)
-        return self._run(self._key, bindings, effort, parts)
+        return self._ask(self._key, bindings, effort, parts)
 
-    def _run(
+    def _ask(
         self,
         program: _Program,
         bindings: Mapping[str, Json],
@@ -213,24 +234,25 @@ class Compiled:
     ) -> Json:
         try:
             room = Room(self._max_text, self._max_list)
-            bound = {name: room.admit(value, 0) for name, value in bindings.items()}
-            if self._tests:
-                bound |= {name: _is_bound(path, bindings) for name, path in self._tests.items()}
+            bound = {name: room.admit(value, 0) for name, value in bindings.items()} | self._answers(bindings)
             bill = _Bill(effort, room, self._steps)
             bill.charge()
             result = Result()
-            if not self.references.parts:
+            given = _bound_parts(self.references.parts, bindings) if parts is None else parts
+            with Parts(given, self._fields, room, bill.charge) as asked:
+                bound |= {_part_name(path): number for path, number in asked.numbers.items()}
                 found = result.plain(program.run(bound), 0)
-            else:
-                given = _bound_parts(self.references.parts, bindings) if parts is None else parts
-                with Parts(given, room, bill.charge) as asked:
-                    bound |= {_part_name(path): number for path, number in asked.numbers.items()}
-                    found = result.plain(program.run(bound), 0)
-        except (Refused, RuntimeError, TypeError, ValueError, OverflowError) as error:
-            raise ExpressionError(self.source, _messages.run_time_message(str(error))) from None
+        except _FAULTS as error:
+            raise self._error(error) from None
         if effort is not None:
             effort.spent(result.steps)
         return found
+
+    def _answers(self, bindings: Mapping[str, Json]) -> dict[str, Json]:
+        return {name: _is_bound(path, bindings) for name, path in self._tests.items()}
+
+    def _error(self, error: Exception) -> ExpressionError:
+        return ExpressionError(self.source, _messages.run_time_message(str(error)))
 
     def _steps(self, room: Room) -> int:
         """Steps that evaluating may take, at the most: what it goes through is no longer than what was bound."""
@@ -366,6 +388,17 @@ def _references(syntax: Syntax) -> References:
         tests=tuple(sorted(path for path in tests if not _reaches_into(path, paths))),
         whole=syntax.whole if syntax.whole and syntax.whole[0] not in _TYPE_NAMES else None,
     )
+
+
+def _fields_asked_for(reads: Iterable[Read]) -> dict[VariablePath, frozenset[str]]:
+    """Of paths of whose items it asks for nothing but fields: for which."""
+    items = [read for read in reads if read.part == "item"]
+    whole = {read.path for read in items if read.field is None}
+    fields: dict[VariablePath, frozenset[str]] = {}
+    for read in items:
+        if read.field is not None and read.path not in whole:
+            fields[read.path] = fields.get(read.path, frozenset()) | {read.field}
+    return fields
 
 
 def _part_name(path: VariablePath) -> str:

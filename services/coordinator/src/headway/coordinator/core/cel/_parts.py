@@ -85,13 +85,20 @@ def _kind_of(value: Json) -> str:
 class Parts:
     """The parts of one evaluation, by the numbers that stand for them."""
 
-    __slots__ = ("_charge", "_ended_by", "_missing", "_room", "_seen", "numbers")
+    __slots__ = ("_charge", "_ended_by", "_fields", "_missing", "_room", "_seen", "numbers")
 
-    def __init__(self, parts: Mapping[VariablePath, Part], room: Room, charge: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        parts: Mapping[VariablePath, Part],
+        fields: Mapping[VariablePath, frozenset[str]],
+        room: Room,
+        charge: Callable[[], None],
+    ) -> None:
         """Take what an expression may ask for.
 
         Args:
             parts: by path.
+            fields: by path, all fields of items that it asks for; if absent, it asks for whole items.
             room: what may be bound; items that are asked for count.
             charge: called when the room has less; raises TooMuchToDecide.
         """
@@ -99,8 +106,9 @@ class Parts:
         self._charge = charge
         self._missing: frozenset[Key] = frozenset()
         self._ended_by: TooMuchToDecide | None = None
-        self._seen: dict[tuple[int, Json], Json] = {}
+        self._seen: dict[tuple[int, type, Json], Json] = {}
         self.numbers = {path: next(_numbers) for path in parts}
+        self._fields = {number: fields[path] for path, number in self.numbers.items() if path in fields}
         _open.update((number, (parts[path], self)) for path, number in self.numbers.items())
 
     def __enter__(self) -> Self:
@@ -122,9 +130,12 @@ class Parts:
         if isinstance(key, list | dict):
             message = "no value can be looked up by [ ] with a list or a map"
             raise Refused(message)
-        place = (number, key)
+        place = (number, type(key), key)  # for 1 is true in Python
         if place not in self._seen:
-            self._seen[place] = self._room.admit(part.item(key), 0)
+            found, fields = part.item(key), self._fields.get(number)
+            if fields is not None and isinstance(found, dict):
+                found = {name: found[name] for name in fields if name in found}
+            self._seen[place] = self._room.admit(found, 0)
             self._charge()
         return self._seen[place]
 

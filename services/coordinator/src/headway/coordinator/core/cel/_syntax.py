@@ -22,6 +22,7 @@ class Read:
         offset: where it begins, in characters from 0.
         tested: it is the operand of `has(…)`: only its presence is asked.
         part: only an item of it is asked for ("item"), or how large it is ("size"); empty: all of it.
+        field: of the item, all that is asked for; None: the whole item.
         expression: the number of this part of the tree, the same when the source is parsed again; with `part`, that of
             the call that asks.
     """
@@ -30,6 +31,7 @@ class Read:
     offset: int
     tested: bool
     part: str
+    field: str | None = None
     expression: int
 
 
@@ -57,7 +59,8 @@ class Syntax:
         whole: the path, when the expression is nothing else.
         chosen: when the expression is nothing but an item of a path, or a field in that: where.
         loops: how deep comprehensions (`map`, `filter`, `all`, `exists`) are nested.
-        loop_calls: calls and operators inside comprehensions.
+        gone_through: the paths that they go through.
+        loop_calls: calls and operators inside comprehensions; those that ask for a part of a path count for more.
         messages: the offset of each protobuf message that it builds.
         root: its tree.
     """
@@ -67,6 +70,7 @@ class Syntax:
     whole: VariablePath | None = None
     chosen: "Chosen | None" = None
     loops: int = 0
+    gone_through: list[VariablePath] = field(default_factory=list[VariablePath])
     loop_calls: int = 0
     messages: list[int] = field(default_factory=list[int])
 
@@ -169,6 +173,7 @@ def path_of(tree: Tree, hidden: frozenset[str]) -> tuple[VariablePath, int] | No
                 return None
 
 
+PART_CALLS = 4  # calls that asking for a part counts for: the evaluator has to call back
 _PARTS = {("_[_]", 2): "item", ("size", 1): "size"}  # by function and how many it takes: what it asks of the first
 
 
@@ -188,17 +193,21 @@ def _chosen(tree: Tree) -> Chosen | None:
                 return None
 
 
-def _operands_but_parts(call: Call, syntax: Syntax, hidden: frozenset[str]) -> tuple[Tree, ...]:
+def _operands_but_parts(
+    call: Call, syntax: Syntax, hidden: frozenset[str], field_of_it: str | None
+) -> tuple[Tree, ...]:
     """What a call takes, but for a path of which it asks for a part."""
     part = _PARTS.get((call.function, len(call.operands)), "")
     found = path_of(call.operands[0], hidden) if part else None
     if found is None:
         return call.operands
-    syntax.reads.append(Read(path=found[0], offset=found[1], tested=False, part=part, expression=call.number))
+    path, offset = found
+    asked = Read(path=path, offset=offset, tested=False, part=part, field=field_of_it, expression=call.number)
+    syntax.reads.append(asked)
     return call.operands[1:]
 
 
-def _visit(tree: Tree, syntax: Syntax, hidden: frozenset[str], depth: int) -> None:
+def _visit(tree: Tree, syntax: Syntax, hidden: frozenset[str], depth: int, field_of_it: str | None = None) -> None:
     found = path_of(tree, hidden)
     if found is not None:
         tested = isinstance(tree, Field) and tree.tested
@@ -208,12 +217,10 @@ def _visit(tree: Tree, syntax: Syntax, hidden: frozenset[str], depth: int) -> No
     match tree:
         case Constant() | Name():
             pass
-        case Field(operand=operand):
-            _visit(operand, syntax, hidden, depth)
+        case Field(operand=operand, name=name):
+            _visit(operand, syntax, hidden, depth, name)
         case Call():
-            syntax.loop_calls += depth > 0
-            for operand in _operands_but_parts(tree, syntax, hidden):
-                _visit(operand, syntax, hidden, depth)
+            _visit_call(tree, syntax, hidden, depth, field_of_it)
         case Group(parts=parts, message=message):
             if message is not None:
                 syntax.messages.append(message)
@@ -222,9 +229,23 @@ def _visit(tree: Tree, syntax: Syntax, hidden: frozenset[str], depth: int) -> No
         case Loop(names=names, outside=outside, inside=inside):
             syntax.loops = max(syntax.loops, depth + 1)
             for part in outside:
+                found = path_of(part, hidden)
+                syntax.gone_through += [found[0]] if found is not None else []
                 _visit(part, syntax, hidden, depth)
             for part in inside:
                 _visit(part, syntax, hidden | names, depth + 1)
+
+
+def _visit_call(tree: Call, syntax: Syntax, hidden: frozenset[str], depth: int, field_of_it: str | None) -> None:
+    match tree:
+        case Call(function="_[_]", operands=(operand, Constant(text=str() as key))):
+            syntax.loop_calls += depth > 0
+            _visit(operand, syntax, hidden, depth, key)
+        case _:
+            operands = _operands_but_parts(tree, syntax, hidden, field_of_it)
+            syntax.loop_calls += (depth > 0) * (1 if operands is tree.operands else PART_CALLS)
+            for operand in operands:
+                _visit(operand, syntax, hidden, depth)
 
 
 # Protobuf. Field numbers from cel/expr/syntax.proto, checked.proto and google/protobuf/any.proto.

@@ -9,7 +9,7 @@ from headway.coordinator.core.decide._scope import Scope
 from headway.coordinator.core.effort import TooMuchToDecide
 from headway.coordinator.core.missing import Key, Missing
 from headway.coordinator.core.paths import scope_of
-from headway.coordinator.core.templates import render, row_of, whole_reference
+from headway.coordinator.core.templates import asks_for_a_part, render, row_of, whole_reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from headway.coordinator.core.decide._walk import Walk
     from headway.coordinator.core.plan import Template
     from headway.coordinator.core.rows import PayloadKey
-
-PAYLOAD_LIMIT = 1 << 20  # bytes of results that are in memory together
 
 
 def stored_at(scope: Scope, template: Template) -> PayloadKey | None:
@@ -30,6 +28,8 @@ def stored_at(scope: Scope, template: Template) -> PayloadKey | None:
     try:
         if path is not None:
             return scope.document(path)
+        if not asks_for_a_part(template):
+            return None
         row = row_of(template, scope.lookup, scope.present, scope.effort)
         return None if row is None else scope.result(*row)
     except LookupError:
@@ -46,7 +46,7 @@ def look_ahead(walk: Walk, paths: Iterable[str]) -> int:
         Missing: some are not loaded.
     """
     missing: set[Key] = set()
-    size = count = 0
+    count = 0
     for path in paths:
         node, scope = walk.graph.node(path), Scope(walk, scope_of(path), target=path)
         try:
@@ -57,8 +57,7 @@ def look_ahead(walk: Walk, paths: Iterable[str]) -> int:
             missing |= error.keys
         except (ExpressionError, TooMuchToDecide):
             pass  # it fails when it begins
-        size += scope.bytes_read
-        if count and size > PAYLOAD_LIMIT:
+        if not walk.has_memory_for(scope.bytes_read) and count:
             break
         count += 1
     if missing:

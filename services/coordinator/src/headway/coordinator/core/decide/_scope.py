@@ -170,7 +170,7 @@ class Scope:
 
     def results(self, loop: LoopRow, path: VariablePath) -> orjson.Fragment:
         """Return all that the items of a map gave. Raises TooMuch, Missing."""
-        size = loop.output_bytes + loop.total
+        size = loop.output_bytes + loop.results
         if size > RESULTS_LIMIT:
             raise TooMuch(spell(path), size)
         document = self._walk.draft.results(loop)
@@ -227,12 +227,13 @@ class Scope:
     def _of_loop(self, scope: str, path: VariablePath, depth: int) -> Json | orjson.Fragment:
         """What a map or repeat gives to its body: `item`, `index`, `last`."""
         where, index = loop_of(scope)
-        what = path[depth]
+        what, node = path[depth], self._walk.graph.node(where)
         if what == "index":
-            return descend(index, path, depth + 1)
-        is_map = self._walk.graph.node(where).type is NodeType.MAP
+            return descend(index if node.where is None else self._walk.place(scope), path, depth + 1)
+        is_map = node.type is NodeType.MAP
         if what == "item" and is_map:
-            return self._item(self._walk.loop(where), index, path, depth + 1)
+            place = index if node.where is None else self._walk.place(scope)
+            return self._item(self._walk.loop(where), place, path, depth + 1)
         if what == "last" and not is_map:
             output = self._last(where, index)
             return self._inside(output, NULL if output is None else self._walk.draft.payload(output), path, depth + 1)
@@ -329,7 +330,7 @@ class _Results(Rows):
 
     @property
     def size(self) -> int:
-        return self._loop.total
+        return self._loop.results
 
     def whole(self) -> orjson.Fragment:
         return self._scope.results(self._loop, self._path)
@@ -345,7 +346,13 @@ class _Results(Rows):
 
 def counts_of(loop: LoopRow) -> Json:
     """What `nodes.name.counts` is."""
-    return {"total": loop.started, "succeeded": loop.succeeded, "failed": loop.failed, "cancelled": loop.cancelled}
+    return {
+        "total": loop.started,
+        "succeeded": loop.succeeded,
+        "failed": loop.failed,
+        "cancelled": loop.cancelled,
+        "left_out": loop.left_out,
+    }
 
 
 def _error(source: str, failure_class: str, kind: str, message: str, details: dict[str, Json] | None) -> Json:

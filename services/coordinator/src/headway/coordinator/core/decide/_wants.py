@@ -5,10 +5,11 @@ from functools import lru_cache
 
 from headway.coordinator.core.events import ChildFinished, RunEvent, RunStarted, SignalReceived
 from headway.coordinator.core.graph import Graph, Spot
+from headway.coordinator.core.missing import Key
 from headway.coordinator.core.paths import inside, loop_of, scopes_around
 from headway.coordinator.core.plan import CONTROL_NODES, Expression, Node, Template, VariablePath
 from headway.coordinator.core.rows import RUN_INPUT
-from headway.coordinator.core.state import LATEST, Key
+from headway.coordinator.core.state import LATEST
 from headway.coordinator.core.templates import reads
 
 _INPUT_KEY: Key = ("payload", *RUN_INPUT)
@@ -106,7 +107,7 @@ def _reads(node: Node) -> Iterable[VariablePath]:
         yield from reads(template)
     if node.event_name is not None:
         yield from reads(node.event_name)
-    conditions: Iterable[Expression] = (case.when for case in node.cases)
+    conditions: Iterable[Expression] = (*(case.when for case in node.cases), *((node.where,) if node.where else ()))
     for condition in conditions:
         yield from condition.names
 
