@@ -319,6 +319,25 @@ async def test_show_says_how_many_items_were_undone_and_where_failed_ones_are_fo
     assert [row.split("\t")[1] for row in rows] == ["succeeded (undone)", "succeeded"]
 
 
+async def test_show_says_how_many_items_are_left_out_and_where_others_are_in_the_list(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    counts = runs_pb2.ItemCounts(total=90, running=2, succeeded=5, left_out=60)
+    each = runs_pb2.Task(path="each", type="map", state=runs_pb2.TASK_STATE_WAITING, items=counts)
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=run(runs_pb2.RUN_STATE_RUNNING), tasks=[each]))
+    items = [
+        runs_pb2.Item(path="each[0]", index=0, place=0, state=runs_pb2.RUN_STATE_SUCCEEDED),
+        runs_pb2.Item(path="each[1]", index=1, place=17, state=runs_pb2.RUN_STATE_SUCCEEDED),
+    ]
+    coordinator.script("runs.ListItems", runs_pb2.ListItemsResponse(items=items))
+
+    shown = (await headway("show", "r1")).out
+    _, *rows = (await headway("show", "r1", "each")).out.splitlines()
+
+    assert "waiting (5 of 30 done, 2 running, 60 left out)" in shown
+    assert [row.split("\t")[0] for row in rows] == ["each[0]", "each[1] (item 17)"]
+
+
 async def test_show_of_a_run_that_undoes_its_items_says_where_to_look(
     headway: CommandLine, coordinator: ScriptedCoordinator
 ) -> None:

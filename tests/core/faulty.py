@@ -9,6 +9,22 @@ TABLE = [
     ("an empty file", "", [(1, 1, "yaml_syntax")]),
     ("only a comment", "# nothing\n", [(1, 1, "yaml_syntax")]),
     ("a list", "- a\n", [(1, 1, "wrong_type")]),
+    # Lists
+    (
+        "an expression that goes through the results of a map for another one",
+        'workflow: w\nnodes:\n  m: {type: map, over: "${input}", body: {type: join}}\n  n: {type: map, over: "${nodes.m.output.filter(x, x)}", body: {type: join}}\nedges: [[m, n]]\n',
+        [(4, 27, "long_list")],
+    ),
+    (
+        "a where that reads the body",
+        f'workflow: w\nnodes:\n  m: {{type: map, over: [1], where: "nodes.step.output > item", body: {WORKER}}}\n',
+        [(3, 37, "not_an_ancestor")],
+    ),
+    (
+        "a where that is no condition",
+        f'workflow: w\nnodes:\n  m: {{type: map, over: [1], where: "size([1])", body: {WORKER}}}\n',
+        [(3, 36, "not_a_condition")],
+    ),
     # Compensation
     (
         "an undoing node that is not there",

@@ -92,7 +92,7 @@ def edge(
 def expression(source: str) -> Expression:
     """A CEL expression."""
     found = references(source)
-    return Expression(source=source, reads=tuple(found.reads), tests=tuple(found.tests), place=_NOWHERE)
+    return Expression(source=source, reads=found.reads, parts=found.parts, tests=found.tests, place=_NOWHERE)
 
 
 def computed(source: str) -> Computed:

@@ -226,6 +226,7 @@ def _loop(
         return replace(
             node,
             over=choices.of(lists),
+            where=choices.of((None, None, *map(expression, (HOLDS, FAILS, FAULTY, "index == 1", "item != 1")))),
             max_concurrency=choices.whole(1, 3),
             tolerate=choices.of((0, 0, 1, 3)),
             tolerate_percent=choices.of((0, 0, 50)),
@@ -442,13 +443,16 @@ def _inside(around: tuple[NodeType, ...]) -> list[Template | None]:
     """What is in scope in maps and repeats only."""
     if not around:
         return []
-    return [reference("index"), reference("item" if NodeType.MAP in around else "index"), computed("index + 1")]
+    item = reference("item" if NodeType.MAP in around else "index")
+    return [reference("index"), item, computed("index + 1"), computed("input.list[index]")]
 
 
 def _inputs(incoming: list[str]) -> list[Template | None]:
     inputs: list[Template | None] = [None, reference("input"), computed("input.n + 1"), reference("input.list")]
     inputs += [reference(f"nodes.{source}.output") for source in incoming]
     inputs += [computed(f"nodes.{source}.state") for source in incoming]
+    for source in (each for each in incoming if each.endswith("_map")):
+        inputs += [computed(f"nodes.{source}.output[0]"), computed(f"size(nodes.{source}.output)")]
     return inputs
 
 
@@ -482,7 +486,8 @@ def show(graph: Graph) -> str:
         if node.body is not None:
             shown = show(Graph(node.body, graph)).replace("\n", "\n    ")
             lines.append(
-                f"{node.id} over {node.over} {node.max_concurrency} tolerate {node.tolerate} {node.max_iterations} "
+                f"{node.id} over {node.over} where {node.where} {node.max_concurrency} tolerate {node.tolerate} "
+                f"{node.max_iterations} "
                 f"{node.ends_when} {node.again_while} {node.wait_ms} {node.keep_last} {node.output}\n    {shown}"
             )
             continue

@@ -47,6 +47,7 @@ from headway.coordinator.core.events import (
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.labels import labels_of
 from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.missing import Key, Missing
 from headway.coordinator.core.plan import FailureClass, Json
 from headway.coordinator.core.records import encode_actions, encode_event
 from headway.coordinator.core.refusals import RunNotFinished
@@ -55,7 +56,7 @@ from headway.coordinator.core.rows import (
     RunRow,
     TaskRow,
 )
-from headway.coordinator.core.state import Draft, Key, Missing, State, TimerKey
+from headway.coordinator.core.state import Draft, State, TimerKey
 from tests.core.tables import Tables, copied
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
@@ -80,7 +81,7 @@ class World:
 
     Attributes:
         questions: how often the latest decision asked for more rows.
-        looked_up: how many rows the latest decision looked for, wanted or asked for.
+        looked_up: how many rows the latest decision looked for, wanted or asked for. loaded: by which keys.
         share: the next event is decided in the same transaction as the one before: on the rows already loaded.
         thorough: compare each decision with one that had every row, and look that its input was left alone.
     """
@@ -95,6 +96,7 @@ class World:
         self.chance = 0.0
         self.questions = 0
         self.looked_up = 0
+        self.loaded: set[Key] = set()
         self.share = False
         self.thorough = thorough
         self.watchers: list[Callable[[World], None]] = []
@@ -430,6 +432,7 @@ class World:
         state = self._held if self.share and self._held is not None else self._fresh_state()
         self._held = None
         self.looked_up = 0
+        self.loaded.clear()
         if not isinstance(event, RunStarted):
             self._load(state, wants(self.graph, event))
         was_final = self.db.run is not None and self.run.is_final
@@ -495,12 +498,13 @@ class World:
         return state
 
     def _load(self, state: State, keys: Iterable[Key]) -> None:
+        self.loaded.update(keys)
         self.looked_up += self.db.load(state, keys)
 
     def results(self, path: str) -> Json:
         """What the items of a map gave, in order."""
         given = self.db.results_of(path)
-        return [Document(given.get(index, b"null")).value for index in range(self.db.loops[path].total)]
+        return [Document(given.get(index, b"null")).value for index in range(self.db.loops[path].results)]
 
     def _record(self, event: RunEvent, decision: Decision) -> None:
         self.history.append(

@@ -97,7 +97,8 @@ def _of_its_type(plan: Plan, node: Node) -> dict[str, Json]:  # noqa: PLR0911 - 
         case NodeType.MAP:
             tolerate: Json = {"percent": node.tolerate_percent} if node.tolerate_percent else node.tolerate
             most: dict[str, Json] = {"max_concurrency": node.max_concurrency, "tolerate": tolerate}
-            return {**most, **_given("over", node.over), **_body(node)}
+            where: dict[str, Json] = {} if node.where is None else {"where": node.where.source}
+            return {**most, **where, **_given("over", node.over), **_body(node)}
         case NodeType.REPEAT:
             return {**_repetition(node), **_body(node)}
         case _:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide import Decision
 from headway.coordinator.core.document import Document
+from headway.coordinator.core.missing import Key
 from headway.coordinator.core.rows import (
     AttemptRow,
     BeatRow,
@@ -26,7 +27,7 @@ from headway.coordinator.core.rows import (
     TokenRow,
     WaitRow,
 )
-from headway.coordinator.core.state import EFFECTS, FIRST_WAITS, PAGE, Key, State, TimerKey, is_on
+from headway.coordinator.core.state import EFFECTS, FIRST_WAITS, PAGE, State, TimerKey, is_on
 from headway.coordinator.zones import instant_of
 
 T = TypeVar("T")

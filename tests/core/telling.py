@@ -181,7 +181,7 @@ def _action_of_few(action: do.Action) -> str:
             return ""
 
 
-def _action_of_loops(action: do.Action) -> str:
+def _action_of_loops(action: do.Action) -> str:  # noqa: PLR0911 - one for each
     match action:
         case do.OpenLoop():
             return f"begin {action.path}: {action.total} at most" + (f", of {action.source}" if action.source else "")
@@ -195,6 +195,8 @@ def _action_of_loops(action: do.Action) -> str:
             return f"{action.path} goes on with {action.started} begun{redo}"
         case do.OpenScope() | do.ReopenScope():
             return f"{'begin' if isinstance(action, do.OpenScope) else 'reopen'} {action.path}"
+        case do.LeaveOut():
+            return f"{action.path} leaves {action.count} out"
         case do.FailScope():
             return f"begin nothing more in {action.path}: a failure counts"
         case do.CloseScope():

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.coordinator.core.cel import (
@@ -18,6 +18,8 @@ from headway.coordinator.core.cel import (
     limits,
     references,
 )
+from headway.coordinator.core.effort import Effort, TooMuchToDecide
+from headway.coordinator.core.plan import Json
 
 INPUT: dict[str, Any] = {
     "amount": 1500,
@@ -188,15 +190,29 @@ def test_references_are_the_longest_paths_outside_texts_and_own_variables() -> N
         'has(input.a.b) && input["order-id"].c[0].d > "input.q".size() + input.l.map(input, input.z).size()'
     )
 
-    assert found.reads == (("input", "l"), ("input", "order-id", "c"))
+    assert found.reads == (("input", "l"),)
+    assert found.parts == (("input", "order-id", "c"),)
     assert found.tests == (("input", "a", "b"),)
     assert found.whole is None
 
 
 def test_a_path_that_reaches_into_another_is_not_read_twice() -> None:
+    found = references("input != {} && size(input) > 1 && input.a > 1 && has(input.b)")
+
+    assert (found.reads, found.parts, found.tests) == ((("input",),), (), ())
+
+
+def test_an_item_that_was_looked_up_by_a_number_is_not_found_by_true() -> None:
+    assert evaluate("input.l[input.k] == input.l[1.0]", input={"l": [5, 6], "k": 1}) is True
+    with pytest.raises(ExpressionError, match="looked up by an integer, not by a boolean"):
+        evaluate("input.l[1] == input.l[input.k]", input={"l": [5, 6], "k": True})
+
+
+def test_what_is_asked_only_for_its_size_is_not_read_though_something_in_it_is() -> None:
     found = references("size(input) > 1 && input.a > 1 && has(input.b)")
 
-    assert (found.reads, found.tests) == ((("input",),), ())
+    assert (found.reads, found.parts, found.tests) == ((("input", "a"),), (("input",),), (("input", "b"),))
+    assert evaluate("size(input) > 1 && input.a > 1 && has(input.b)", input={"a": 2, "b": 3}) is True
 
 
 def test_a_bare_path_is_known_as_such() -> None:
@@ -368,3 +384,55 @@ def as_bound(value: Any) -> Any:
             return {key: as_bound(item) for key, item in value.items()}
         case _:
             return value
+
+
+KEYS = st.one_of(st.none(), st.booleans(), st.integers(-1, 3), st.sampled_from([0.0, 1.0, 0.5, "a", "b", ""]))
+VALUES = st.recursive(
+    KEYS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b"]), inner), max_leaves=6
+)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@given(value=VALUES, key=KEYS, place=st.integers(0, 2))
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{}[item]",
+        "size({}) + 1",
+        "{}[item].a",
+        "{}[index][item]",
+        "has({}[index].a) ? 1 : 2",
+        "{}[7] == 1 || true",
+        "[0, 1].map(each, {}[each])",
+        "{}.size() > index && {}[index] == item",
+    ],
+)
+def test_a_part_is_what_it_is_of_the_whole(source: str, value: Json, key: Json, place: int) -> None:
+    """`[input][0]` is read as a whole: the evaluator itself looks up what it holds."""
+    variables: dict[str, Json] = {"input": value, "item": key, "index": place}
+
+    assert meant(source.replace("{}", "input"), variables) == meant(source.replace("{}", "[input][0]"), variables)
+
+
+def meant(source: str, variables: dict[str, Json]) -> object:
+    """The value, or that there is none."""
+    try:
+        return compile_expression(source).evaluate(variables)
+    except ExpressionError:
+        return ExpressionError
+
+
+def test_parts_in_comprehensions_are_paid_for() -> None:
+    many = " + ".join(["input[each]"] * 17)
+
+    with pytest.raises(ExpressionInvalid, match="too much is computed for each item"):
+        compile_expression(f"[1, 2].map(each, {many})")
+
+
+def test_what_a_part_holds_is_paid_for_before_it_is_gone_through() -> None:
+    effort = Effort(300_000)
+
+    with pytest.raises(TooMuchToDecide):
+        compile_expression("input[0].map(each, input[1].map(other, other + each + 1))").evaluate(
+            {"input": [list(range(99)), list(range(99))]}, effort
+        )

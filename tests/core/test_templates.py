@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.coordinator.core import cel, templates
+from headway.coordinator.core import cel, lookups, templates
+from headway.coordinator.core.lookups import UnknownValue, spell
 from headway.coordinator.core.plan import (
     Array,
     Computed,
@@ -21,7 +22,7 @@ from headway.coordinator.core.plan import (
     Text,
     VariablePath,
 )
-from headway.coordinator.core.templates import UnknownValue, evaluate, evaluate_condition, render, render_json
+from headway.coordinator.core.templates import evaluate, evaluate_condition, render, render_json
 
 PLACE = Place(line=3, column=7)
 DATA: dict[str, Json] = {
@@ -37,12 +38,12 @@ DATA: dict[str, Json] = {
 
 
 def lookup(path: VariablePath) -> Json:
-    return templates.descend(DATA, path, 0)
+    return lookups.descend(DATA, path, 0)
 
 
 def expression(source: str) -> Expression:
     found = cel.references(source)
-    return Expression(source=source, reads=found.reads, tests=found.tests, place=PLACE)
+    return Expression(source=source, reads=found.reads, parts=found.parts, tests=found.tests, place=PLACE)
 
 
 def computed(source: str) -> Computed:
@@ -202,9 +203,9 @@ def test_a_whole_reference_is_a_bare_path_and_nothing_else() -> None:
 
 
 def test_descending_ends_where_there_is_nothing() -> None:
-    assert templates.descend({"b": {"c": 1}}, ("a", "b", "c"), 1) == 1
+    assert lookups.descend({"b": {"c": 1}}, ("a", "b", "c"), 1) == 1
     with pytest.raises(UnknownValue, match=r"a\.b\.c\.d has no value"):
-        templates.descend({"b": {"c": 1}}, ("a", "b", "c", "d"), 1)
+        lookups.descend({"b": {"c": 1}}, ("a", "b", "c", "d"), 1)
 
 
 # has(…): a value may be missing at any depth, in any of the variables, under any form of guard.
@@ -261,7 +262,7 @@ ERROR: dict[str, Json] = {"class": "exec_failed", "type": "SoldOut", "message": 
 )  # fmt: skip
 def test_a_guard_stands_for_the_very_value_that_it_tests(source: str, data: dict[str, Json], expected: object) -> None:
     def find(path: VariablePath) -> Json:
-        return templates.descend(data, path, 0)
+        return lookups.descend(data, path, 0)
 
     def present(path: VariablePath) -> bool:
         return not isinstance(found(path), UnknownValue)
@@ -327,11 +328,11 @@ VARIABLES = st.dictionaries(
 def written(tree: Tree) -> str:
     match tree:
         case ("has", path):
-            return f"has({templates.spell(path)})"
+            return f"has({spell(path)})"
         case ("is", path):
-            return f"{templates.spell(path)} == 1"
+            return f"{spell(path)} == 1"
         case ("read", path):
-            return templates.spell(path)
+            return spell(path)
         case ("not", inner):
             return f"!({written(inner)})"
         case ("if", condition, one, other):
@@ -352,7 +353,7 @@ def meant(tree: Tree, data: dict[str, Json]) -> Any:
             return value if value is UnknownValue else value == 1
         case ("read", path):
             try:
-                return templates.descend(data, path, 0)
+                return lookups.descend(data, path, 0)
             except UnknownValue:
                 return UnknownValue
         case ("not", inner):
@@ -377,7 +378,7 @@ def test_guards_mean_what_a_small_oracle_says(tree: Tree, data: dict[str, Json])
     found = expression(f"[{written(tree)}]")  # a list: no bare path
 
     def find(path: VariablePath) -> Json:
-        return templates.descend(data, path, 0)
+        return lookups.descend(data, path, 0)
 
     if expected is UnknownValue:
         with pytest.raises(cel.ExpressionError):

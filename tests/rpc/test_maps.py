@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from uuid import UUID
 
 import grpc
@@ -200,3 +201,107 @@ async def test_items_wait_for_signals_of_their_own_which_why_names_and_one_of_th
     assert await world.first.state(run_id) == "SUCCEEDED"
     assert await world.one("SELECT output_path FROM runs") == "papers[1].enough"
     assert json.loads((await world.first.get(run_id)).run.output) == "b"
+
+
+READING = """
+workflow: reading
+nodes:
+  m: {type: map, over: "${input}", max_concurrency: 200, body: {type: call, handler: h.m, input: "${item}"}}
+  one: {type: call, handler: h.one, input: {a: "${nodes.m.output[2].of}", n: "${size(nodes.m.output)}"}}
+  last: {type: call, handler: h.last, input: "${nodes.m.output[size(nodes.m.output) - 1]}"}
+edges: [[m, one], [m, last]]
+"""
+
+
+async def test_single_results_and_their_number_are_read_without_the_others(world: World) -> None:
+    await world.first.deploy(READING)
+    run_id = await world.first.start("reading", list(range(300)))
+    await world.first.fire(await world.let_timers_come_due(run_id))
+    last = Dispatch(run_id, "m[299].step", 1)
+    while others := [each for each in await world.dispatches(run_id) if each != last]:
+        for first in range(0, len(others), 100):
+            part = others[first : first + 100]
+            await world.first.lease_all(part)
+            await world.first.report("w1", *[succeeded(each, {"of": each.path}) for each in part])
+    await world.first.lease_all([last])
+    await world.database.execute("DELETE FROM scopes WHERE index NOT IN (2, 299)")  # what is not there is not read
+    await world.database.execute("DELETE FROM outputs WHERE role = 'o' AND path <> 'm[2].step'")
+
+    await world.first.report("w1", succeeded(last, {"of": last.path}))
+
+    assert json.loads(await world.one("SELECT data FROM outputs WHERE path = 'one'")) == {"a": "m[2].step", "n": 300}
+    assert await world.one("SELECT input_path FROM tasks WHERE path = 'last'") == "m[299].step"
+
+
+SHRINKING = """
+workflow: shrinking
+nodes:
+  least: {type: call, handler: h.least}
+  some:
+    type: map
+    over: [1, 2, 3, 4, 5]
+    where: "item >= nodes.least.output"
+    body: {type: call, handler: h.some}
+edges: [[least, some]]
+"""
+
+
+async def test_items_from_before_a_map_began_anew_with_fewer_are_not_listed(world: World) -> None:
+    await world.first.deploy(SHRINKING)
+    run_id = await world.first.start("shrinking")
+    await work_all(world, run_id, 1)
+    assert len(await items_of(world.first, run_id, "some")) == 5
+
+    await world.first.retry(run_id, "least")
+    await work_all(world, run_id, 4)
+
+    items = await items_of(world.first, run_id, "some")
+    assert [(item.path, item.index, item.place) for item in items] == [("some[0]", 0, 3), ("some[1]", 1, 4)]
+    assert (await world.first.task(run_id, "some")).items.left_out == 3
+
+
+WHERE = """
+workflow: left_out
+nodes:
+  all: {type: map, over: "${input}", max_concurrency: 1000, body: {type: join}, output: {n: "${item}"}}
+  some:
+    type: map
+    over: "${nodes.all.output}"
+    where: "item.n % 1000 == 999"
+    max_concurrency: 2
+    body: {type: call, handler: h.some, input: {place: "${index}", item: "${item}"}}
+  done: {type: call, handler: h.done, input: "${nodes.some.counts}"}
+edges: [[all, some, done]]
+"""
+
+
+async def test_items_are_left_out_a_thousand_looks_a_decision_and_what_is_shown_says_so(world: World) -> None:
+    await world.first.deploy(WHERE)
+    run_id = await world.first.start("left_out", list(range(3_000)))
+    looked: list[int] = []
+    while (
+        (await world.first.task(run_id, "all")).state != runs_pb2.TASK_STATE_SUCCEEDED
+        or not looked
+        or looked[-1] < 2_000
+    ):
+        await world.first.fire(await world.let_timers_come_due(run_id))
+        looked.append(await world.one("SELECT started + left_out FROM loops WHERE path = 'some'") or 0)
+
+    steps = [after - before for before, after in pairwise(looked) if after]
+    assert max(steps) <= 1_000
+    assert await world.one("SELECT count(*) FROM scopes WHERE loop = 'some'") == 2
+    shown = (await world.first.task(run_id, "some")).items
+    assert (shown.total, shown.running) == (3_000, 2)
+    await work_all(world, run_id, {"ok": 1})
+
+    assert await world.first.state(run_id) == "SUCCEEDED"
+    shown = (await world.first.task(run_id, "some")).items
+    assert shown == runs_pb2.ItemCounts(total=3_000, succeeded=3, left_out=2_997)
+    items = await items_of(world.first, run_id, "some")
+    assert [(item.path, item.index, item.place) for item in items] == [
+        ("some[0]", 0, 999), ("some[1]", 1, 1_999), ("some[2]", 2, 2_999),
+    ]  # fmt: skip
+    given = await world.database.fetch("SELECT data FROM outputs WHERE path LIKE 'some[%' AND role = 'i' ORDER BY path")
+    assert json.loads(given[1]["data"]) == {"place": 1_999, "item": {"n": 1_999}}
+    counts = {"total": 3, "succeeded": 3, "failed": 0, "cancelled": 0, "left_out": 2_997}
+    assert json.loads(await world.one("SELECT data FROM outputs WHERE path = 'done' AND role = 'i'")) == counts

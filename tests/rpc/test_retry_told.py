@@ -69,6 +69,21 @@ async def test_of_a_map_it_tells_how_many_items_run_again_and_which(world: World
     assert await world.first.state(run_id) == "SUCCEEDED"
 
 
+async def test_items_that_were_left_out_are_none_of_those_that_it_tells_of(world: World) -> None:
+    await world.first.deploy(ITEMS.replace("max_concurrency: 4", 'max_concurrency: 4\n    where: "item % 3 != 2"'))
+    run_id = await world.first.start("items", list(range(9)))
+    await work(world, run_id, "each[1].step")
+
+    (each,) = (await world.first.retry(run_id, dry_run=True)).items
+
+    assert (each.failed, each.stopped, each.kept) == (1, 3, 1)
+    assert (each.unbegun, each.total) == (2, 7)  # two were not looked at yet
+    await world.first.retry(run_id)
+    await work(world, run_id)
+    (each, _) = (await world.first.retry(run_id, "each[0].step", dry_run=True)).items
+    assert (each.chosen, each.kept, each.unbegun, each.total) == (1, 5, 0, 6)
+
+
 async def test_of_a_chosen_node_in_an_item_it_tells_that_item_and_what_begins_anew_behind_it(world: World) -> None:
     run_id = await items_run(world)
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.missing import Key
 from headway.coordinator.core.plan import FailureClass
 from headway.coordinator.core.rows import (
     AttemptRow,
@@ -25,7 +26,7 @@ from headway.coordinator.core.rows import (
     TokenRow,
     WaitRow,
 )
-from headway.coordinator.core.state import LATEST, Changes, Key, State
+from headway.coordinator.core.state import LATEST, Changes, State
 from headway.coordinator.store.changes import EventRecord, Saving
 from headway.coordinator.store.loading import Held, load, lock_steps, task_row
 from headway.coordinator.store.saving import save

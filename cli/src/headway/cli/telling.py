@@ -185,8 +185,9 @@ def item_counts(counts: ItemCounts) -> str:
         (counts.failed, "failed"),
         (counts.cancelled, "cancelled"),
         (counts.undone, "undone"),
+        (counts.left_out, "left out"),
     ]
-    done = f"{counts.succeeded} of {counts.total} done"
+    done = f"{counts.succeeded} of {counts.total - counts.left_out} done"
     return ", ".join([done, *(f"{count} {what}" for count, what in others if count)])
 
 
@@ -200,7 +201,8 @@ def item_row(item: Item, now: datetime, width: int) -> Row:
     state = state_text(item.state)
     if item.undone:
         state.append(" (undone)", style="dim")
-    return item.path, state, took, one_line(result, width)
+    name = item.path if item.place == item.index else f"{item.path} (item {item.place})"
+    return name, state, took, one_line(result, width)
 
 
 def error_line(error: TaskError) -> str:
@@ -278,7 +280,7 @@ def _awaited_by(run: Run, task: Task, now: datetime) -> list[str]:
 
 
 def _items_awaited(run: Run, task: Task, counts: ItemCounts, now: datetime) -> str:
-    of = f"of {counts.total} items" if task.type == "map" else f"after {counts.succeeded} iterations"
+    of = f"of {counts.total - counts.left_out} items" if task.type == "map" else f"after {counts.succeeded} iterations"
     due = "" if task.due_at is None else f", at {instant(task.due_at)} ({_until(task.due_at, now)})"
     held = "" if run.paused_at is None else "; none begins while the run is paused"
     return (f"{counts.running} {of} under way" if counts.running else f"the next one, {of}{due}") + held

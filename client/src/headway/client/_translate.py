@@ -227,6 +227,7 @@ def item_counts(message: runs_pb2.ItemCounts) -> values.ItemCounts:
         failed=message.failed,
         cancelled=message.cancelled,
         undone=message.undone,
+        left_out=message.left_out,
     )
 
 
@@ -235,6 +236,7 @@ def item(message: runs_pb2.Item) -> values.Item:
     return values.Item(
         path=message.path,
         index=message.index,
+        place=message.place,
         state=run_state(message.state),
         error=run_error(message.error) if message.HasField("error") else None,
         created_at=instant(message.created_at) if message.HasField("created_at") else None,

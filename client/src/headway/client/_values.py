@@ -242,6 +242,7 @@ class ItemCounts:
         total: Items in its list; of a repeat, the iterations that it may have.
         running: Items or iterations under way.
         undone: Those in which something was undone since, whatever their state.
+        left_out: Of a map with `where`: items of its list that were looked at and are not done.
     """
 
     total: int
@@ -250,6 +251,7 @@ class ItemCounts:
     failed: int
     cancelled: int
     undone: int = 0
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,13 +260,15 @@ class Item:
 
     Attributes:
         path: Such as "resize[12]": what `Client.get` takes as scope.
-        index: From 0.
+        index: From 0, among those that are done.
+        place: Of an item: where it is in the list that its map goes over; the index, unless `where` leaves items out.
         output: Its result; None: none, or larger than a page carries.
         undone: Something in it was undone since it began.
     """
 
     path: str
     index: int
+    place: int
     state: RunState
     error: RunError | None
     created_at: datetime | None
@@ -431,12 +435,12 @@ class RetriedItems:
     Attributes:
         path: Of the map or repeat.
         anew: It begins anew: its list is made again, and nothing but `total` is told.
-        total: Items in its list; of a repeat, and of one that begins anew, those that had begun.
+        total: Items that were not left out; of a repeat, and of one that begins anew, those that had begun.
         failed: That failed, and run again.
         stopped: That were stopped, and go on.
         undone: That run again because something in them was undone.
         chosen: That run again only because nodes in them were named.
-        unbegun: That were not begun, and follow.
+        unbegun: That were not begun, and follow, as far as `where` holds for them.
         kept: That stay as they are.
         paths: Of the first 20 that run again or go on.
     """

@@ -229,20 +229,22 @@ class Progress(_message.Message):
     def __init__(self, percent: _Optional[float] = ..., message: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ItemCounts(_message.Message):
-    __slots__ = ("total", "running", "succeeded", "failed", "cancelled", "undone")
+    __slots__ = ("total", "running", "succeeded", "failed", "cancelled", "undone", "left_out")
     TOTAL_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     SUCCEEDED_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
     UNDONE_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     total: int
     running: int
     succeeded: int
     failed: int
     cancelled: int
     undone: int
-    def __init__(self, total: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., cancelled: _Optional[int] = ..., undone: _Optional[int] = ...) -> None: ...
+    left_out: int
+    def __init__(self, total: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., cancelled: _Optional[int] = ..., undone: _Optional[int] = ..., left_out: _Optional[int] = ...) -> None: ...
 
 class TaskError(_message.Message):
     __slots__ = ("failure_class", "type", "message", "trace", "details")
@@ -472,7 +474,7 @@ class ListItemsResponse(_message.Message):
     def __init__(self, items: _Optional[_Iterable[_Union[Item, _Mapping]]] = ..., next_index: _Optional[int] = ...) -> None: ...
 
 class Item(_message.Message):
-    __slots__ = ("path", "index", "state", "error", "created_at", "finished_at", "output", "undone")
+    __slots__ = ("path", "index", "state", "error", "created_at", "finished_at", "output", "undone", "place")
     PATH_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -481,6 +483,7 @@ class Item(_message.Message):
     FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     UNDONE_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
     path: str
     index: int
     state: RunState
@@ -489,7 +492,8 @@ class Item(_message.Message):
     finished_at: _timestamp_pb2.Timestamp
     output: bytes
     undone: bool
-    def __init__(self, path: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., output: _Optional[bytes] = ..., undone: _Optional[bool] = ...) -> None: ...
+    place: int
+    def __init__(self, path: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., output: _Optional[bytes] = ..., undone: _Optional[bool] = ..., place: _Optional[int] = ...) -> None: ...
 
 class RunFilter(_message.Message):
     __slots__ = ("workflow", "version", "states", "failure_class", "created_from", "created_until", "finished_from", "finished_until", "key", "key_prefix", "labels", "run_id_prefix", "parent_run_id", "paused")

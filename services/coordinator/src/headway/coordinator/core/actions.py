@@ -328,6 +328,14 @@ class OpenScope(Order, frozen=True, gc=False, tag=44):
     """The next item or iteration begins; or one that was there before, in a run that was reopened."""
 
     path: str
+    place: int | None = None  # in the list, where items are left out
+
+
+class LeaveOut(Order, frozen=True, gc=False, tag=75):
+    """So many next items of a map are not begun: its `where` does not hold for them."""
+
+    path: str
+    count: int
 
 
 class ReopenScope(Order, frozen=True, gc=False, tag=45):
@@ -492,6 +500,7 @@ Action: TypeAlias = (
     | MoveCursor
     | ReopenLoop
     | OpenScope
+    | LeaveOut
     | ReopenScope
     | FailScope
     | CloseScope

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from headway.coordinator.core.paths import inside
 from headway.coordinator.core.plan import FINALLY, Edge, EdgeKind, Node, NodeType, Plan
+from headway.coordinator.core.templates import asks_for_parts
 
 _ITEM = re.compile(r"([a-z0-9_]+)\[(?:0|[1-9][0-9]{0,8})\]", re.ASCII)
 
@@ -37,12 +38,17 @@ class Spot(NamedTuple):
         return inside(self.scope, name)
 
 
+def _reads_items(node: Node) -> bool:
+    return any(asks_for_parts(template) for template in (node.input, node.over) if template is not None)
+
+
 class Graph:
     """A plan, indexed.
 
     Attributes:
         slot: by edge index, its place among the incoming edges of its target.
         gathers: nodes with several incoming edges, and joins that stop the others: their tokens are kept in rows.
+        starts_that_read: nodes that begin with it and read single items, which may be results of another map.
         undone_by: by node, the node that undoes it, in the order in which they come to run.
         undoes: the other way round. can_undo: there are some, here or in bodies.
         waits: by signal name, the nodes that wait for it.
@@ -62,8 +68,8 @@ class Graph:
 
     __slots__ = (
         "bodies", "can_undo", "gathers", "has_scattered_waits", "has_subflows", "incoming", "last", "outer", "outgoing",
-        "plan", "raced", "rest", "sets", "sets_in", "slot", "spots", "starts", "subflows", "tolerant", "undoes",
-        "undone_by", "waits",
+        "plan", "raced", "rest", "sets", "sets_in", "slot", "spots", "starts", "starts_that_read", "subflows",
+        "tolerant", "undoes", "undone_by", "waits",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, outer: "Graph | None" = None) -> None:
@@ -82,6 +88,7 @@ class Graph:
         self.undoes: Mapping[str, str] = {undo: owner for owner, undo in undone_by.items()}
         later = {*self.undoes, FINALLY}
         self.starts = tuple(node for node in plan.nodes if not self.incoming[node] and node not in later)
+        self.starts_that_read = tuple(name for name in self.starts if _reads_items(plan.nodes[name]))
         self.gathers = frozenset(
             node.id
             for node in plan.nodes.values()

@@ -7,9 +7,10 @@ import orjson
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.effort import Effort, TooMuchToDecide
+from headway.coordinator.core.lookups import UnknownValue, descend
 from headway.coordinator.core.plan import Json, Template, VariablePath
 from headway.coordinator.core.refusals import InvalidLabel
-from headway.coordinator.core.templates import UnknownValue, descend, render
+from headway.coordinator.core.templates import render
 
 MAX_LABELS = 16
 MAX_NAME = 63  # characters

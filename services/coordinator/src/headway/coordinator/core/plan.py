@@ -77,14 +77,21 @@ class Expression:
     Attributes:
         source: the CEL text.
         reads: the longest variable paths it reads, each cut behind the first index; what is bound when it is evaluated.
+        parts: the paths of which it asks only for items, or how many there are: they are not read as a whole.
         tests: the paths of which `has(…)` asks only whether they are there: their values are not needed.
         place: where it stands, for messages.
     """
 
     source: str
     reads: tuple[VariablePath, ...]
+    parts: tuple[VariablePath, ...] = ()
     tests: tuple[VariablePath, ...] = ()
     place: Place
+
+    @property
+    def names(self) -> tuple[VariablePath, ...]:
+        """All paths that it may ask for."""
+        return (*self.reads, *self.parts, *self.tests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +275,7 @@ class Node:
         body: map, repeat: what is done for each item, or again and again; its nodes and edges are compiled like the
             workflow's own. `output`: what an item or iteration gives; None: the output of the body's last node.
         over: map: yields the list, or the map whose entries, as {key, value}, are gone through.
+        where: map: items for which it does not hold are left out; None: none are.
         max_concurrency: map: items that are under way at once.
         tolerate: map: so many items may fail. tolerate_percent: so many of a hundred.
         ends_when, again_while: repeat: `ends_when` is asked after each iteration, `again_while` before each.
@@ -309,6 +317,7 @@ class Node:
     reuse: bool = False
     body: "Plan | None" = None
     over: Template | None = None
+    where: Expression | None = None
     max_concurrency: int = 100
     tolerate: int = 0
     tolerate_percent: float = 0

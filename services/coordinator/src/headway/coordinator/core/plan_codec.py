@@ -167,6 +167,7 @@ def _encode_expression(expression: Expression) -> dict[str, Json]:
     return {
         "source": expression.source,
         "reads": [list[Json](path) for path in expression.reads],
+        "parts": [list[Json](path) for path in expression.parts],
         "tests": [list[Json](path) for path in expression.tests],
         "place": _encode_place(expression.place),
     }
@@ -177,6 +178,7 @@ def _decode_expression(data: Json) -> Expression:
     return Expression(
         source=_text(entries["source"]),
         reads=tuple(_path(path) for path in _items(entries["reads"])),
+        parts=tuple(_path(path) for path in _items(entries["parts"])),
         tests=tuple(_path(path) for path in _items(entries["tests"])),
         place=_decode_place(entries["place"]),
     )
@@ -230,6 +232,7 @@ def _node_fields(node: Node) -> dict[str, Json]:
         "reuse": node.reuse,
         "body": _optional(node.body, encode_plan),
         "over": _optional(node.over, encode_template),
+        "where": _optional(node.where, _encode_expression),
         "max_concurrency": node.max_concurrency,
         "tolerate": node.tolerate,
         "tolerate_percent": node.tolerate_percent,
@@ -279,6 +282,7 @@ def _decode_node(data: dict[str, Json]) -> Node:
         reuse=entries["reuse"] is True,
         body=_optional(entries["body"], lambda body: decode_plan(_entries(body))),
         over=_optional(entries["over"], decode_template),
+        where=_optional(entries["where"], _decode_expression),
         max_concurrency=_integer(entries["max_concurrency"]),
         tolerate=_integer(entries["tolerate"]),
         tolerate_percent=_number(entries["tolerate_percent"]),

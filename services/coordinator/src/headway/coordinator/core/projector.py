@@ -535,10 +535,16 @@ class Projector:
         loop.started += 1
         loop.open += 1
         if self.draft.scope(action.path) is None:
-            self.draft.changes.scopes[action.path] = ScopeRow(action.path, loop_path, index, self.at)
+            self.draft.changes.scopes[action.path] = ScopeRow(
+                action.path, loop_path, index, self.at, place=action.place
+            )
             return
         row = self.draft.write_scope(action.path)
+        row.place = action.place
         self._begin_scope(row)
+
+    def _leave_out(self, action: do.LeaveOut) -> None:
+        self.draft.write_loop(action.path).left_out += action.count
 
     def _begin_scope(self, row: ScopeRow) -> None:
         """Anew; what it counts follows its tasks."""
@@ -633,6 +639,7 @@ _CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
     do.MoveCursor: Projector._move_cursor,
     do.ReopenLoop: Projector._reopen_loop,
     do.OpenScope: Projector._open_scope,
+    do.LeaveOut: Projector._leave_out,
     do.ReopenScope: Projector._reopen_scope,
     do.FailScope: Projector._fail_scope,
     do.CloseScope: Projector._close_scope,

@@ -223,6 +223,7 @@ class LoopRow(Struct):
     Attributes:
         attempt: of its task, when its list was made.
         total: items; of a repeat, the iterations that it may have.
+        left_out: items that were looked at and are not begun.
         started: items or iterations that were begun; they are begun in order.
         open: that are under way.
         output_bytes: of the results of items that succeeded.
@@ -258,10 +259,26 @@ class LoopRow(Struct):
     redo_failed: bool = False
     redo_chosen: int | None = None
     undone: bool = False
+    left_out: int = 0
+
+    @property
+    def seen(self) -> int:
+        """How many items were begun or left out: the place of the next one."""
+        return self.started + self.left_out
+
+    @property
+    def results(self) -> int:
+        """How many results there are, once it is done; before, at most so many."""
+        return self.total - self.left_out
 
 
 class ScopeRow(Struct):
-    """A row of `scopes`: an item of a map, or an iteration of a repeat. It counts its tasks as a run does."""
+    """A row of `scopes`: an item of a map, or an iteration of a repeat. It counts its tasks as a run does.
+
+    Attributes:
+        index: among those that are begun.
+        place: in the list that its map goes over, where that leaves items out; else None, for it is the index.
+    """
 
     path: str
     loop: str
@@ -279,6 +296,7 @@ class ScopeRow(Struct):
     output_bytes: int = 0
     finished_at: datetime | None = None
     undone: bool = False  # something in it was undone since it was begun
+    place: int | None = None
 
 
 class EffectRow(Struct, frozen=True):

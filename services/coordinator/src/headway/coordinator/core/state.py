@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState
+from headway.coordinator.core.missing import Key, Missing
 from headway.coordinator.core.paths import inside, loop_of, scopes_around
 from headway.coordinator.core.rows import (
     AttemptRow,
@@ -28,16 +29,6 @@ from headway.coordinator.core.rows import (
     copy_token,
 )
 
-# ("run",) ("task", path) ("token", path) ("payload", path, attempt, role) ("attempt", path, n) ("signals", name)
-# ("taken", path): signals that a node took;
-# ("loop", path) ("scope", path) ("running" | "stopped" | "unfinished", map, n): a page of its items from the n-th on,
-# ("results", map): what its items gave; ("effects", "", place): a page of those before it, latest first;
-# ("waits", name, place): nodes that wait for a signal of that name, behind the place: FIRST_WAITS from 0 on, else all;
-# ("child", path): the latest run that a subflow node started; ("deadline",): the run's own, if it has one;
-# ("beat", path) ("instant", local time, zone) ("child_id", path, attempt): nothing that is stored, but what only the
-# shell knows; and for the rare events that concern the whole run, ("open",): tasks not settled, ("unhandled",):
-# failures that count, ("all",): tasks and tokens, ("timers",).
-Key: TypeAlias = tuple[str, ...] | tuple[str, str, int] | tuple[str, str, int, str]
 TimerKey: TypeAlias = tuple[str, str, int]  # (path, kind, attempt)
 
 PAGE = 100  # items of a map that one page has
@@ -55,15 +46,6 @@ WITH_UNDONE = frozenset({"stopped", "unfinished"})  # pages that what was undone
 def is_on(page: str, row: ScopeRow) -> bool:
     """True for an item that a page is about."""
     return row.state in PAGES[page] or (row.undone and page in WITH_UNDONE)
-
-
-class Missing(Exception):
-    """A decision reached rows that were not loaded."""
-
-    def __init__(self, keys: Iterable[Key]) -> None:
-        """Name them."""
-        self.keys = frozenset(keys)
-        super().__init__(f"not loaded: {sorted(self.keys, key=str)}")
 
 
 class Changes(Struct):
@@ -431,7 +413,7 @@ class Draft:
         for row in (*self.state.scopes.values(), *self.changes.scopes.values()):
             if row is not None and row.loop == loop.path:
                 parts[row.index] = b"null" if row.output is None else self.payload(row.output).raw
-        return Document(b"[" + b",".join(parts.get(index, b"null") for index in range(loop.total)) + b"]")
+        return Document(b"[" + b",".join(parts.get(index, b"null") for index in range(loop.results)) + b"]")
 
     def write_loop(self, path: str) -> LoopRow:
         """A row of a map or repeat, to be changed. It must exist."""

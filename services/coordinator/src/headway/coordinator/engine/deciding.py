@@ -24,9 +24,10 @@ from headway.coordinator.core.decide import Decision, Need, decide, wants
 from headway.coordinator.core.events import LeaseExpired, RunEvent, RunStarted
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import IllegalTransition, TaskState
+from headway.coordinator.core.missing import Key, Missing
 from headway.coordinator.core.records import encode_actions, encode_event
 from headway.coordinator.core.refusals import Refusal, bare
-from headway.coordinator.core.state import Draft, Key, Missing, State
+from headway.coordinator.core.state import Draft, State
 from headway.coordinator.engine import telemetry
 from headway.coordinator.engine.eager import Continued, Dispatched, Eager
 from headway.coordinator.engine.lanes import Committed, Ticket

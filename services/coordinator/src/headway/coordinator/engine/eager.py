@@ -14,8 +14,9 @@ from msgspec import Struct
 from headway.coordinator.core.admission import Answer, earliest
 from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.machines import TaskState
+from headway.coordinator.core.missing import Key, Missing
 from headway.coordinator.core.rows import PayloadKey, RunRow, TaskRow
-from headway.coordinator.core.state import Draft, Key, Missing
+from headway.coordinator.core.state import Draft
 from headway.coordinator.engine import telemetry
 from headway.coordinator.engine.lanes import Ticket
 from headway.coordinator.engine.leasing import Granted

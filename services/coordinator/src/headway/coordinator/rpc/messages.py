@@ -183,6 +183,7 @@ def _item_counts(record: Any) -> pb.ItemCounts:
         failed=record["failed"],
         cancelled=record["cancelled"],
         undone=record["undone"],
+        left_out=record["left_out"],
     )
 
 
@@ -197,6 +198,7 @@ def items_that_fit(records: Sequence[Any], room: Room) -> list[pb.Item]:
             pb.Item(
                 path=record["path"],
                 index=record["index"],
+                place=record["index"] if record["place"] is None else record["place"],
                 state=STATES[record["state"]],
                 error=None if error is None else _run_error(error),
                 created_at=record["created_at"],

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.missing import Key
 from headway.coordinator.core.paths import loop_of
 from headway.coordinator.core.plan import FailureClass
 from headway.coordinator.core.rows import (
@@ -31,7 +32,7 @@ from headway.coordinator.core.rows import (
     TokenRow,
     WaitRow,
 )
-from headway.coordinator.core.state import EFFECTS, FIRST_WAITS, PAGE, PAGES, WITH_UNDONE, Key, State
+from headway.coordinator.core.state import EFFECTS, FIRST_WAITS, PAGE, PAGES, WITH_UNDONE, State
 from headway.coordinator.ids import child_id
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL

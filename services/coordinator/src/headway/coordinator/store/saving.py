@@ -296,7 +296,7 @@ def _loop(row: LoopRow) -> tuple[Any, ...]:
     return (
         row.path, row.attempt, row.total, row.source, row.started, row.open, row.succeeded, row.failed, row.cancelled,
         row.output_bytes, path, attempt, orjson.dumps(row.failures), row.stop, row.closing, row.cursor, row.redo_from,
-        row.redo_failed, row.redo_chosen, row.undone,
+        row.redo_failed, row.redo_chosen, row.undone, row.left_out,
     )  # fmt: skip
 
 
@@ -305,7 +305,7 @@ def _scope(row: ScopeRow) -> tuple[Any, ...]:
     return (
         row.path, row.loop, row.index, row.created_at, row.state, row.attempt, row.failing, row.stopped, row.open_tasks,
         row.succeeded_tasks, row.unhandled_tasks, _json(row.error), path, attempt, row.output_bytes, row.finished_at,
-        row.undone,
+        row.undone, row.place,
     )  # fmt: skip
 
 

@@ -192,6 +192,7 @@ ACTIONS: Mapping[type, Callable[[Any, str], str]] = {
     do.StopLoop: lambda action, _: f"{action.path} begins nothing more: {action.cause}",
     do.ReopenLoop: lambda action, _: f"{action.path} goes on",
     do.OpenScope: lambda action, _: f"{action.path} begins",
+    do.LeaveOut: lambda action, _: f"{action.path} leaves {action.count} out",
     do.ReopenScope: lambda action, _: f"{action.path} goes on",
     do.CloseScope: lambda action, _: f"{action.path} {_has(action.state)}",
     do.OpenChild: lambda action, _: f"{action.path} asks for a run of {action.workflow}",

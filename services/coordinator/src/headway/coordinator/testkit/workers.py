@@ -11,11 +11,12 @@ from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.compiler.language import OWN_HANDLERS
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import Failure
+from headway.coordinator.core.lookups import Lookup, descend
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.plan import FailureClass, Json, VariablePath
 from headway.coordinator.core.rows import TaskRow
 from headway.coordinator.core.state import TimerKey
-from headway.coordinator.core.templates import Lookup, descend, render
+from headway.coordinator.core.templates import render
 from headway.coordinator.testkit.agenda import Rank
 from headway.coordinator.testkit.bodies import in_run
 from headway.coordinator.testkit.cases import Heartbeat, Result

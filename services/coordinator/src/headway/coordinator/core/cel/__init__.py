@@ -31,7 +31,8 @@ from headway.coordinator.core.cel._kinds import (
     words_for,
 )
 from headway.coordinator.core.cel._messages import TEXT_LITERAL, WORDS_OF_OTHERS, type_name
-from headway.coordinator.core.cel._syntax import Read
+from headway.coordinator.core.cel._parts import Part, Plain, place_in
+from headway.coordinator.core.cel._syntax import Chosen, Read
 
 __all__ = [
     "BOOLEAN",
@@ -42,6 +43,7 @@ __all__ = [
     "TEXT",
     "TEXT_LITERAL",
     "VARIABLES",
+    "Chosen",
     "Compiled",
     "ExpressionError",
     "ExpressionInvalid",
@@ -49,12 +51,15 @@ __all__ = [
     "Kinds",
     "Known",
     "Misfit",
+    "Part",
+    "Plain",
     "Read",
     "References",
     "UnknownNames",
     "WORDS_OF_OTHERS",
     "bare_path",
     "compile_expression",
+    "place_in",
     "references",
     "told_by",
     "type_name",

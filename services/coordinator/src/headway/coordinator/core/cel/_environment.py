@@ -20,7 +20,8 @@ from collections.abc import Callable, Mapping
 from itertools import permutations, product
 from typing import Any, TypeAlias, TypeVar
 
-from headway.coordinator.core.cel._rewrite import DIVISION, ITEMS
+from headway.coordinator.core.cel._parts import item_of, size_of
+from headway.coordinator.core.cel._rewrite import DIVISION, ITEM, ITEMS, SIZE
 
 Number: TypeAlias = int | float
 Overload: TypeAlias = tuple[str, str, str]  # (id, parameters, result)
@@ -119,6 +120,7 @@ _ARITHMETIC: dict[str, tuple[_Operator, str, tuple[Overload, ...]]] = {
     ),
 }
 
+_KEYS = (*_NUMBERS, "string", "bool", "null", "list<dyn>", "map<dyn,dyn>")  # what an item may be looked up by
 _COMPARISONS = {"_<_": "less", "_<=_": "less_equals", "_>_": "greater", "_>=_": "greater_equals"}
 _ORDERED = ("bool", "int64", "uint64", "double", "string", "bytes", "timestamp", "duration")
 _EQUALITIES = {"_==_": "equals", "_!=_": "not_equals"}
@@ -155,7 +157,12 @@ def _own() -> dict[str, tuple[Overload, ...]]:
     """What stands only in rewritten expressions: no source can spell these names."""
     division = ((f"exact_{left}_{right}", f"{left},{right}", "dyn") for left, right in product(_NUMBERS, _NUMBERS))
     items = (("items_list", "list<dyn>", "list<dyn>"), ("items_map", "map<dyn,dyn>", "list<dyn>"))
-    return {DIVISION.decode(): tuple(division), ITEMS.decode(): items}
+    return {
+        DIVISION.decode(): tuple(division),
+        ITEMS.decode(): items,
+        ITEM.decode(): tuple((f"item_by_{place}", f"int,{key}", "dyn") for place, key in enumerate(_KEYS)),
+        SIZE.decode(): (("size_of", "int", "int"),),
+    }
 
 
 def _same(items: T) -> T:
@@ -181,7 +188,12 @@ def configuration() -> str:
 
 def implementations() -> dict[str, Callable[..., object]]:
     """Returns what the evaluator lacks, by overload id."""
-    found: dict[str, Callable[..., object]] = {"items_list": _same, "items_map": _sorted_keys}
+    found: dict[str, Callable[..., object]] = {
+        "items_list": _same,
+        "items_map": _sorted_keys,
+        "size_of": size_of,
+    }
+    found |= {f"item_by_{place}": item_of for place in range(len(_KEYS))}
     found |= {f"exact_{left}_{right}": _divide for left, right in product(_NUMBERS, _NUMBERS)}
     for name, (operator, prefix, _) in _ARITHMETIC.items():
         if name != "_/_":

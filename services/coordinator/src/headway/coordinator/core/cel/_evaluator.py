@@ -6,7 +6,7 @@ and size of comprehensions, in the values bound, and in the result.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
@@ -14,6 +14,7 @@ from typing import cast
 from cel_expr_python import cel
 
 from headway.coordinator.core.cel import _environment, _messages, limits
+from headway.coordinator.core.cel._parts import Part, Parts, Plain
 from headway.coordinator.core.cel._rewrite import rewrite
 from headway.coordinator.core.cel._syntax import Read, Syntax, read_syntax
 from headway.coordinator.core.cel._values import Refused, Result, Room
@@ -104,25 +105,51 @@ class References:
 
     Attributes:
         reads: the paths whose values it needs; none reaches into another.
+        parts: the paths of which it asks only for items, or how many there are, and that no read brings along.
         tests: the paths of which it asks only whether they are there, and that no read brings along.
         whole: the path, when the expression is nothing else.
     """
 
     reads: tuple[VariablePath, ...]
+    parts: tuple[VariablePath, ...]
     tests: tuple[VariablePath, ...]
     whole: VariablePath | None
 
 
+class _Program:
+    """What the evaluator runs; it is made when it is first asked for: many are checked, and never evaluated."""
+
+    __slots__ = ("_made", "_serialized")
+
+    def __init__(self, serialized: bytes) -> None:
+        self._serialized = serialized
+        self._made: cel.Expression | None = None
+
+    def run(self, data: dict[str, Json]) -> cel.Value:
+        if self._made is None:
+            self._made = _make_environment().deserialize(self._serialized)
+        return self._made.eval(data=data)
+
+
+_FAULTS = (Refused, RuntimeError, TypeError, ValueError, OverflowError)
+
+
 class Compiled:
-    """A compiled expression. Safe to share between threads."""
+    """A compiled expression. Safe to share between threads.
+
+    Attributes:
+        chosen: it is nothing but an item of a path, or a field in that: where. `key` yields which item.
+    """
 
     __slots__ = (
+        "_fields",
         "_growth",
+        "_key",
         "_max_list",
         "_max_text",
         "_program",
-        "_rewritten",
         "_tests",
+        "chosen",
         "references",
         "result",
         "source",
@@ -137,42 +164,95 @@ class Compiled:
         tested = [read for read in syntax.reads if read.tested]
         self._tests = {f"@has{read.expression}": read.path for read in tested}  # no source can spell these names
         answers = {read.expression: f"@has{read.expression}" for read in tested}
-        self._rewritten = rewrite(checked.serialize(), answers)
-        self._program: cel.Expression | None = None
+        asked = {read.expression: _part_name(read.path) for read in syntax.reads if read.path in self.references.parts}
+        self._fields = _fields_asked_for(syntax.reads)
+        serialized = checked.serialize()
+        self._program = _Program(rewrite(serialized, answers, asked))
+        chosen = syntax.chosen
+        self.chosen = chosen if chosen is not None and chosen.path in self.references.parts else None
+        self._key: _Program | None = None
+        if self.chosen is not None:
+            self._key = _Program(rewrite(serialized, answers, asked, self.chosen.expression))
         self._growth = 1 + source.count("+")  # how often a list or a text may be made longer by itself
         self._max_list = limits.longest_list(syntax.loops, syntax.loop_calls)
         self._max_text = limits.MAX_LOOP_TEXT if syntax.loops else limits.MAX_BOUND_TEXT
 
-    def evaluate(self, bindings: Mapping[str, Json], effort: Effort | None = None) -> Json:
+    def evaluate(
+        self,
+        bindings: Mapping[str, Json],
+        effort: Effort | None = None,
+        parts: Mapping[VariablePath, Part] | None = None,
+    ) -> Json:
         """Returns the expression's value.
 
         Args:
             bindings: variable name to value. What is absent counts as missing, at any depth: `has(…)` is false, a read
                 fails.
             effort: of the decision, which is charged; if absent, nothing is.
+            parts: what it asks for items or the size of, by path; if absent, what is bound there.
 
         Raises:
             ExpressionError: a value is missing or of the wrong type, or a limit is exceeded.
             TooMuchToDecide: the effort does not suffice.
+            Missing: parts need rows that were not loaded.
         """
+        if self.references.parts:
+            return self._ask(self._program, bindings, effort, parts)
         try:
             room = Room(self._max_text, self._max_list)
             bound = {name: room.admit(value, 0) for name, value in bindings.items()}
             if self._tests:
-                bound |= {name: _is_bound(path, bindings) for name, path in self._tests.items()}
+                bound |= self._answers(bindings)
             if effort is not None:
                 effort.spent(room.steps)
                 effort.spend(limits.EVALUATION_STEPS + self._steps(room))
-            if self._program is None:  # many are checked, and never evaluated
-                self._program = _make_environment().deserialize(self._rewritten)
-            value = self._program.eval(data=bound)
             result = Result()
-            found = result.plain(value, 0)
-        except (Refused, RuntimeError, TypeError, ValueError, OverflowError) as error:
-            raise ExpressionError(self.source, _messages.run_time_message(str(error))) from None
+            found = result.plain(self._program.run(bound), 0)
+        except _FAULTS as error:
+            raise self._error(error) from None
         if effort is not None:
             effort.spent(result.steps)
         return found
+
+    def key(
+        self,
+        bindings: Mapping[str, Json],
+        effort: Effort | None = None,
+        parts: Mapping[VariablePath, Part] | None = None,
+    ) -> Json:
+        """Returns which item it looks up, when it is nothing else: see `chosen`. All else as `evaluate`."""
+        if self._key is None:
+            raise LookupError(self.source)
+        return self._ask(self._key, bindings, effort, parts)
+
+    def _ask(
+        self,
+        program: _Program,
+        bindings: Mapping[str, Json],
+        effort: Effort | None,
+        parts: Mapping[VariablePath, Part] | None,
+    ) -> Json:
+        try:
+            room = Room(self._max_text, self._max_list)
+            bound = {name: room.admit(value, 0) for name, value in bindings.items()} | self._answers(bindings)
+            bill = _Bill(effort, room, self._steps)
+            bill.charge()
+            result = Result()
+            given = _bound_parts(self.references.parts, bindings) if parts is None else parts
+            with Parts(given, self._fields, room, bill.charge) as asked:
+                bound |= {_part_name(path): number for path, number in asked.numbers.items()}
+                found = result.plain(program.run(bound), 0)
+        except _FAULTS as error:
+            raise self._error(error) from None
+        if effort is not None:
+            effort.spent(result.steps)
+        return found
+
+    def _answers(self, bindings: Mapping[str, Json]) -> dict[str, Json]:
+        return {name: _is_bound(path, bindings) for name, path in self._tests.items()}
+
+    def _error(self, error: Exception) -> ExpressionError:
+        return ExpressionError(self.source, _messages.run_time_message(str(error)))
 
     def _steps(self, room: Room) -> int:
         """Steps that evaluating may take, at the most: what it goes through is no longer than what was bound."""
@@ -183,6 +263,27 @@ class Compiled:
         reach = (room.longest_list + self.source.count(",")) * self._growth
         rounds = min(reach**loops, limits.MAX_ROUNDS)
         return rounds * (self.syntax.loop_calls + reach // limits.ITEMS_A_STEP + text)
+
+
+class _Bill:
+    """What an evaluation has been charged for, before the work is done; it reads more as it asks for parts."""
+
+    __slots__ = ("_effort", "_paid", "_room", "_steps", "_worked")
+
+    def __init__(self, effort: Effort | None, room: Room, steps: Callable[[Room], int]) -> None:
+        self._effort = effort
+        self._room = room
+        self._steps = steps
+        self._paid = 0
+        self._worked = 0
+
+    def charge(self) -> None:
+        if self._effort is None:
+            return
+        read, work = self._room.steps, limits.EVALUATION_STEPS + self._steps(self._room)
+        self._effort.spent(read - self._paid)
+        self._effort.spend(work - self._worked)
+        self._paid, self._worked = read, work
 
 
 @lru_cache(maxsize=4_096)
@@ -277,14 +378,42 @@ def _check_names(source: str, syntax: Syntax) -> None:
 
 def _references(syntax: Syntax) -> References:
     named = [read for read in syntax.reads if read.path[0] not in _TYPE_NAMES]
-    paths = {read.path for read in named if not read.tested}
+    paths = {read.path for read in named if not (read.tested or read.part)}
     reads = [path for path in paths if not _reaches_into(path, paths)]
+    parts = {read.path for read in named if read.part and read.path not in paths}
     tests = {read.path for read in named if read.tested and read.path not in paths}
     return References(
         reads=tuple(sorted(reads)),
+        parts=tuple(sorted(path for path in parts if not _reaches_into(path, paths))),
         tests=tuple(sorted(path for path in tests if not _reaches_into(path, paths))),
         whole=syntax.whole if syntax.whole and syntax.whole[0] not in _TYPE_NAMES else None,
     )
+
+
+def _fields_asked_for(reads: Iterable[Read]) -> dict[VariablePath, frozenset[str]]:
+    """Of paths of whose items it asks for nothing but fields: for which."""
+    items = [read for read in reads if read.part == "item"]
+    whole = {read.path for read in items if read.field is None}
+    fields: dict[VariablePath, frozenset[str]] = {}
+    for read in items:
+        if read.field is not None and read.path not in whole:
+            fields[read.path] = fields.get(read.path, frozenset()) | {read.field}
+    return fields
+
+
+def _part_name(path: VariablePath) -> str:
+    """The variable that stands for a path of which only parts are asked for: no source can spell it."""
+    return "@part:" + "\0".join(path)
+
+
+def _bound_parts(paths: Collection[VariablePath], bindings: Mapping[str, Json]) -> dict[VariablePath, Part]:
+    found: dict[VariablePath, Part] = {}
+    for path in paths:
+        inner: Json = dict(bindings)
+        for step in path:
+            inner = inner[step] if isinstance(inner, dict) and step in inner else None
+        found[path] = Plain(inner)
+    return found
 
 
 def _is_bound(path: VariablePath, bindings: Mapping[str, Json]) -> bool:

@@ -114,6 +114,7 @@ _SPECIAL = {
     "<jump_condition>": "the condition before ? is not a boolean",
     "_?_:_": "the condition before ? is not a boolean",
     "@items": "there are no items to go through in {}",
+    "@item": "no value can be looked up by [ ] with such a key: {}",
     "_[_]": "no value can be looked up by [ ] here: {}",
 }
 

@@ -21,12 +21,32 @@ class Read:
         path: the longest path of plain fields and constant text keys, cut behind any other index.
         offset: where it begins, in characters from 0.
         tested: it is the operand of `has(…)`: only its presence is asked.
-        expression: the number of this part of the tree, the same when the source is parsed again.
+        part: only an item of it is asked for ("item"), or how large it is ("size"); empty: all of it.
+        field: of the item, all that is asked for; None: the whole item.
+        expression: the number of this part of the tree, the same when the source is parsed again; with `part`, that of
+            the call that asks.
     """
 
     path: VariablePath
     offset: int
     tested: bool
+    part: str
+    field: str | None = None
+    expression: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """`path[…].rest`, and nothing else.
+
+    Attributes:
+        path: of the list or map.
+        rest: from the item on.
+        expression: the number of the call that looks the item up.
+    """
+
+    path: VariablePath
+    rest: VariablePath
     expression: int
 
 
@@ -37,8 +57,10 @@ class Syntax:
     Attributes:
         reads: in the order of the tree.
         whole: the path, when the expression is nothing else.
+        chosen: when the expression is nothing but an item of a path, or a field in that: where.
         loops: how deep comprehensions (`map`, `filter`, `all`, `exists`) are nested.
-        loop_calls: calls and operators inside comprehensions.
+        gone_through: the paths that they go through.
+        loop_calls: calls and operators inside comprehensions; those that ask for a part of a path count for more.
         messages: the offset of each protobuf message that it builds.
         root: its tree.
     """
@@ -46,7 +68,9 @@ class Syntax:
     root: "Tree"
     reads: list[Read] = field(default_factory=list[Read])
     whole: VariablePath | None = None
+    chosen: "Chosen | None" = None
     loops: int = 0
+    gone_through: list[VariablePath] = field(default_factory=list[VariablePath])
     loop_calls: int = 0
     messages: list[int] = field(default_factory=list[int])
 
@@ -59,6 +83,7 @@ def read_syntax(serialized: bytes) -> Syntax:
     if not (isinstance(root, Field) and root.tested):
         found = path_of(root, frozenset())
         syntax.whole = found[0] if found else None
+        syntax.chosen = _chosen(root)
     return syntax
 
 
@@ -102,6 +127,7 @@ class Call:
     function: str
     operands: tuple["Tree", ...]
     offset: int
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,22 +173,54 @@ def path_of(tree: Tree, hidden: frozenset[str]) -> tuple[VariablePath, int] | No
                 return None
 
 
-def _visit(tree: Tree, syntax: Syntax, hidden: frozenset[str], depth: int) -> None:
+PART_CALLS = 4  # calls that asking for a part counts for: the evaluator has to call back
+_PARTS = {("_[_]", 2): "item", ("size", 1): "size"}  # by function and how many it takes: what it asks of the first
+
+
+def _chosen(tree: Tree) -> Chosen | None:
+    rest: list[str] = []
+    while True:
+        match tree:
+            case Field(operand=operand, name=name):
+                rest.append(name)
+                tree = operand
+            case Call(function="_[_]", operands=(operand, Constant(text=str() as key))):
+                rest.append(key)
+                tree = operand
+            case Call(function="_[_]", operands=(operand, _), number=number) if found := path_of(operand, frozenset()):
+                return Chosen(path=found[0], rest=tuple(reversed(rest)), expression=number)
+            case _:
+                return None
+
+
+def _operands_but_parts(
+    call: Call, syntax: Syntax, hidden: frozenset[str], field_of_it: str | None
+) -> tuple[Tree, ...]:
+    """What a call takes, but for a path of which it asks for a part."""
+    part = _PARTS.get((call.function, len(call.operands)), "")
+    found = path_of(call.operands[0], hidden) if part else None
+    if found is None:
+        return call.operands
+    path, offset = found
+    asked = Read(path=path, offset=offset, tested=False, part=part, field=field_of_it, expression=call.number)
+    syntax.reads.append(asked)
+    return call.operands[1:]
+
+
+def _visit(tree: Tree, syntax: Syntax, hidden: frozenset[str], depth: int, field_of_it: str | None = None) -> None:
     found = path_of(tree, hidden)
     if found is not None:
         tested = isinstance(tree, Field) and tree.tested
         number = tree.number if isinstance(tree, Field) else 0
-        syntax.reads.append(Read(path=found[0], offset=found[1], tested=tested, expression=number))
+        syntax.reads.append(Read(path=found[0], offset=found[1], tested=tested, part="", expression=number))
         return
     match tree:
         case Constant() | Name():
             pass
-        case Field(operand=operand):
-            _visit(operand, syntax, hidden, depth)
-        case Call(operands=operands):
-            syntax.loop_calls += depth > 0
-            for operand in operands:
-                _visit(operand, syntax, hidden, depth)
+        case Field(operand=operand, name=name):
+            _visit(operand, syntax, hidden, depth, name)
+        case Call():
+            _visit_call(tree, syntax, hidden, depth, field_of_it)
         case Group(parts=parts, message=message):
             if message is not None:
                 syntax.messages.append(message)
@@ -171,9 +229,23 @@ def _visit(tree: Tree, syntax: Syntax, hidden: frozenset[str], depth: int) -> No
         case Loop(names=names, outside=outside, inside=inside):
             syntax.loops = max(syntax.loops, depth + 1)
             for part in outside:
+                found = path_of(part, hidden)
+                syntax.gone_through += [found[0]] if found is not None else []
                 _visit(part, syntax, hidden, depth)
             for part in inside:
                 _visit(part, syntax, hidden | names, depth + 1)
+
+
+def _visit_call(tree: Call, syntax: Syntax, hidden: frozenset[str], depth: int, field_of_it: str | None) -> None:
+    match tree:
+        case Call(function="_[_]", operands=(operand, Constant(text=str() as key))):
+            syntax.loop_calls += depth > 0
+            _visit(operand, syntax, hidden, depth, key)
+        case _:
+            operands = _operands_but_parts(tree, syntax, hidden, field_of_it)
+            syntax.loop_calls += (depth > 0) * (1 if operands is tree.operands else PART_CALLS)
+            for operand in operands:
+                _visit(operand, syntax, hidden, depth)
 
 
 # Protobuf. Field numbers from cel/expr/syntax.proto, checked.proto and google/protobuf/any.proto.
@@ -214,7 +286,7 @@ def _decode_tree(message: Message, offsets: dict[int, int]) -> Tree:
         return Field(operand, select.text(_SELECT_FIELD), select.integer(_SELECT_TEST) != 0, number)
     if _CALL in message:
         call = message.message(_CALL)
-        return Call(call.text(_CALL_FUNCTION), decode(call.messages(_CALL_TARGET, _CALL_ARGUMENTS)), offset)
+        return Call(call.text(_CALL_FUNCTION), decode(call.messages(_CALL_TARGET, _CALL_ARGUMENTS)), offset, number)
     if _LIST in message:
         return Group("list", decode(message.message(_LIST).messages(_LIST_ELEMENTS)), None)
     if _STRUCT in message:

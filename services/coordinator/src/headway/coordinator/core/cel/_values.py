@@ -38,7 +38,10 @@ class Room:
         """Returns the value as the evaluator takes it; integers beyond 64 bits become doubles, as in JavaScript."""
         self._values -= 1
         if self._values < 0:
-            message = f"the values that it reads are too large: more than {limits.MAX_BOUND_VALUES} in all"
+            message = (
+                f"the values that it reads are too large: more than {limits.MAX_BOUND_VALUES} in all; read single "
+                "items, such as [0] or [index], or go through them with a map node"
+            )
             raise Refused(message)
         match value:  # the most frequent first
             case str():
@@ -53,7 +56,8 @@ class Room:
             case list():
                 if self._list is not None and len(value) > self._list:
                     message = (
-                        f"a list of {len(value)} items is too long to go through here; at most {self._list} are allowed"
+                        f"a list of {len(value)} items is too long to go through here; at most {self._list} are "
+                        "allowed; a map node goes through more, and its `where` leaves items out"
                     )
                     raise Refused(message)
                 self._admit_many(len(value), depth)

@@ -14,6 +14,7 @@ from headway.coordinator.core.compiler.edges import EdgeDraft, add_case_edges, r
 from headway.coordinator.core.compiler.faults import Code, Enough, Fault, Faults, in_order, nearest
 from headway.coordinator.core.compiler.fields import Defaults, Entries, Reading, check_name
 from headway.coordinator.core.compiler.graph import Shape
+from headway.coordinator.core.compiler.long_lists import check_long_lists
 from headway.coordinator.core.compiler.nodes import read_finally, read_nodes, read_queue, read_schema
 from headway.coordinator.core.compiler.policies import read_retry, read_timeouts
 from headway.coordinator.core.compiler.reachability import check_reachability
@@ -133,6 +134,7 @@ def _compile(reading: Reading, tree: YamlMap) -> tuple[Plan, tuple[Named, ...]]:
     _check_run_output(reading, entries, drafts, plan)
     check_durations(reading.faults, plan, tree)
     check_types(reading.faults, reading.source, plan)
+    check_long_lists(reading.faults, plan)
     if checks_wait:
         reading.faults.say_that_checks_wait()
     named = (

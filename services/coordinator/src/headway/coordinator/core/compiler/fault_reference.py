@@ -51,6 +51,7 @@ MEANINGS: Mapping[Code, str] = {
     Code.INSIDE_A_BODY: "A reference from outside to a node in the body of a map or repeat.",
     Code.NO_LOOP_HERE: "`item`, `index`, `last` or `loops` where no such map or repeat is around.",
     Code.TOO_DEEP: "Maps and repeats too deep in one another.",
+    Code.LONG_LIST: "An expression that goes through the results of a map, of which there may be too many. A warning.",
     Code.NOT_DEPLOYED: "A subflow node names a workflow or version that is not deployed. Warned of by a coordinator.",
     Code.CHECKS_WAIT: "Not a fault: what could not be checked until the faults before it are mended.",
 }

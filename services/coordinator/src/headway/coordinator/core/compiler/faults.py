@@ -66,6 +66,7 @@ class Code(StrEnum):
     INSIDE_A_BODY = "inside_a_body"
     NO_LOOP_HERE = "no_loop_here"
     TOO_DEEP = "too_deep"
+    LONG_LIST = "long_list"
     NOT_DEPLOYED = "not_deployed"
     CHECKS_WAIT = "checks_wait"
 

@@ -109,6 +109,7 @@ _OF_TYPES: Mapping[str, Mapping[str, str]] = {
     "map": _by_word(
         {
             "write over:": "items list in with_items withItems foreach ItemsPath each input",
+            "write where:": "filter Filter select only_if",
             "write body:": "do steps nodes iterator Iterator ItemProcessor template step node",
             "write max_concurrency:": "concurrency MaxConcurrency parallelism parallel batch",
             "write tolerate:": "ToleratedFailureCount ToleratedFailurePercentage max_failures",

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from headway.coordinator.core.cel import WORDS_OF_OTHERS
 from headway.coordinator.core.compiler.faults import close_to
+from headway.coordinator.core.lookups import spell
 from headway.coordinator.core.plan import VariablePath
-from headway.coordinator.core.templates import spell
 
 # Names at which expressions of other workflow languages begin.
 _ELSEWHERE: Mapping[str, str] = {

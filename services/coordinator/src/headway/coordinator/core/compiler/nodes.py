@@ -356,7 +356,9 @@ def _read_loop(reading: Reading, entries: Entries, draft: NodeDraft, depth: int)
     repeats: tuple[Site, ...] = ()
     if node.type is NodeType.MAP:
         result = templates.take_sites()
-        node = _read_map(reading, entries, node)
+        where = entries.condition("where")
+        repeats = templates.take_sites()
+        node = _read_map(reading, entries, replace(node, where=where))
     else:
         ends_when = entries.condition("until")
         result = templates.take_sites()

@@ -77,8 +77,12 @@ def _limits() -> str:
         ),
         "`map`, `filter`, `all`, `exists` inside one another": str(limits.MAX_LOOPS),
         "items of a list that an expression goes through": f"{limits.MAX_LIST[1]:,}; {limits.MAX_LIST[2]} when nested; "
-        "fewer when much is computed for each",
-        "values that one expression reads": f"{limits.MAX_BOUND_VALUES:,}",
+        "fewer when much is computed for each; a `map` node goes through more, and its `where` leaves items out",
+        "values that one expression reads": f"{limits.MAX_BOUND_VALUES:,}; of lists and maps of which it asks only "
+        "for items or the size, those items count",
+        "results of a map that are put together, or that one expression reads item by item": (
+            f"{LIMIT:,} bytes of JSON; go over them with another map, which has no such limit"
+        ),
         "text that one expression reads": f"{limits.MAX_BOUND_TEXT:,} characters; "
         f"{limits.MAX_LOOP_TEXT:,} when it goes through a list",
         "what one decision computes: all nodes and conditions from one event to the next `wait` or worker": (

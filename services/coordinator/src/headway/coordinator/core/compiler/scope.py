@@ -13,8 +13,8 @@ from headway.coordinator.core.compiler.faults import Code, Faults, Remedy, neare
 from headway.coordinator.core.compiler.graph import Shape
 from headway.coordinator.core.compiler.names import instead_of_field, instead_of_name
 from headway.coordinator.core.compiler.template_parser import Mention, Site
+from headway.coordinator.core.lookups import spell
 from headway.coordinator.core.plan import FINALLY, LOOP_NODES, Edge, EdgeKind, Node, NodeType, VariablePath
-from headway.coordinator.core.templates import spell
 
 _ERROR_EDGES = (EdgeKind.FAILURE, EdgeKind.TIMEOUT, EdgeKind.ALWAYS)
 _HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)
@@ -380,6 +380,8 @@ class ScopeCheck:
             is_repeat = self._nodes[name].type is NodeType.REPEAT
             return message, "in its body, read last" if is_repeat else f"read it in a node that {name} leads to"
         message = f"{name} does not come before {here}: its output is not there yet"
+        if view.sees == "none" and self._around is not None and self._around.loop.node.type is NodeType.MAP:
+            return message, "read item or index: where is asked before anything is done for the item"
         if view.sees == "none":
             return message, "read last, what the latest iteration gave, or ask until, which sees the body"
         if any(node.compensate == here for node in self._nodes.values()):

@@ -202,7 +202,7 @@ class TemplateParser:
 
     def _expression(self, compiled: Compiled, place: Place) -> Expression:
         found = compiled.references
-        return Expression(source=compiled.source, reads=found.reads, tests=found.tests, place=place)
+        return Expression(source=compiled.source, reads=found.reads, parts=found.parts, tests=found.tests, place=place)
 
 
 def _cut(text: str) -> str:

@@ -26,6 +26,7 @@ from headway.coordinator.core.cel import (
 from headway.coordinator.core.compiler import language, shapes
 from headway.coordinator.core.compiler.faults import Code, Faults, nearest
 from headway.coordinator.core.compiler.yaml_tree import Source
+from headway.coordinator.core.lookups import spell
 from headway.coordinator.core.machines import FINAL_RUN_STATES, TaskState
 from headway.coordinator.core.plan import (
     FINALLY,
@@ -46,7 +47,6 @@ from headway.coordinator.core.plan import (
     Text,
     VariablePath,
 )
-from headway.coordinator.core.templates import spell
 
 _Used: TypeAlias = "Expression | Computed | Reference"
 _TEXT: Json = {"type": "string"}

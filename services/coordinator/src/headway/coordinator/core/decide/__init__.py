@@ -17,7 +17,8 @@ from headway.coordinator.core.decide import _events
 from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.decide._wants import wants
 from headway.coordinator.core.events import RunEvent
-from headway.coordinator.core.state import Changes, Key, Missing, State
+from headway.coordinator.core.missing import Key, Missing
+from headway.coordinator.core.state import Changes, State
 
 __all__ = ["Decision", "Need", "decide", "wants"]
 

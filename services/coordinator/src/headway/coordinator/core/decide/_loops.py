@@ -16,6 +16,8 @@ from headway.coordinator.core import actions as do
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide import redo
 from headway.coordinator.core.decide._ending import unhandled
+from headway.coordinator.core.decide._places import Problem, Verdict, judge_again, may_look, next_items
+from headway.coordinator.core.decide._reading import look_ahead
 from headway.coordinator.core.decide._scope import Scope
 from headway.coordinator.core.decide._signals import ask_ahead
 from headway.coordinator.core.decide._weighing import expression_failure, timed_out
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from headway.coordinator.core.decide._walk import Walk
-    from headway.coordinator.core.graph import Graph
+    from headway.coordinator.core.graph import Graph, Spot
     from headway.coordinator.core.rows import LoopRow, PayloadKey, ScopeRow
 
 NAMED_PATHS = 20  # failing tasks that an item's error names
@@ -85,7 +87,7 @@ def _goes_on(walk: Walk, path: str, node: Node, loop: LoopRow) -> bool:
     """Take up what was begun before: the chosen items and those that were stopped; if none were chosen, failed ones."""
     places = _places(path, walk.chosen)
     is_repeat = node.type is NodeType.REPEAT
-    is_stopped = loop.redo_chosen is not None or (loop.stop is not None if is_repeat else loop.started < loop.total)
+    is_stopped = loop.redo_chosen is not None or (loop.stop is not None if is_repeat else loop.seen < loop.total)
     unfinished = loop.failed or loop.cancelled or is_stopped
     if (is_repeat and loop.undone) or not (places or unfinished or loop.undone):
         return False
@@ -144,7 +146,7 @@ def _open_map(walk: Walk, path: str, node: Node, attempt: int) -> bool:
     whole = whole_reference(node.over)
     other = None if whole is None else scope.map_behind(whole)
     if other is not None:
-        walk.emit(do.OpenLoop(path=path, attempt=attempt, total=other.total, source=other.path))
+        walk.emit(do.OpenLoop(path=path, attempt=attempt, total=other.results, source=other.path))
         return True
     value = Document.of(render(node.over, scope.lookup, scope.present, walk.effort)).value
     if isinstance(value, dict):
@@ -207,66 +209,105 @@ def _fill(walk: Walk, path: str) -> None:
     """Begin items, as many as may be under way."""
     spot = walk.graph.spot(path)
     most = spot.node.max_concurrency
-    _look_ahead(walk, spot.graph.bodies[spot.name], walk.loop(path), most)
+    window = 0
     while _has_room(loop := walk.loop(path), most):
-        if not walk.room or walk.effort.is_half_spent:
+        if not (walk.room and may_look(walk)):
             _later(walk, path)
             return
         if loop.redo_from is None:
-            walk.room -= 1
-            _open(walk, scope_at(path, loop.started))
+            window = min(max(most - loop.open, 2 * window), walk.room, loop.total - loop.seen)
+            _begin_next(walk, spot, loop, window)
         elif loop.redo_chosen is not None:
             _redo_chosen(walk, loop, loop.redo_from, most - loop.open)
         else:
             _redo_some(walk, loop, loop.redo_from, most - loop.open)
 
 
+def _begin_next(walk: Walk, spot: Spot, loop: LoopRow, count: int) -> None:
+    """Begin so many next items, or fewer; what is left out on the way is counted."""
+    path, where, most = loop.path, spot.node.where, spot.node.max_concurrency
+    items, end = next_items(walk, loop, where, count)
+    scopes = {scope_at(path, loop.started + number): item for number, item in enumerate(items)}
+    if where is not None:
+        walk.places |= {scope: item.place for scope, item in scopes.items()}
+    ready = _look_ahead(walk, spot.graph.bodies[spot.name], [s for s, item in scopes.items() if item.problem is None])
+    for scope, item in scopes.items():
+        if not _has_room(walk.loop(path), most) or walk.effort.is_half_spent:
+            return
+        if item.problem is None and not ready:
+            return
+        _leave_out(walk, path, item.place)
+        walk.room -= 1
+        if item.problem is None:
+            ready -= 1
+            _open(walk, scope, None if where is None else item.place)
+        else:
+            _assume_absent(walk, scope)
+            walk.emit(do.OpenScope(path=scope, place=item.place))
+            _fail_item(walk, scope, item.problem)
+    _leave_out(walk, path, end)
+
+
+def _leave_out(walk: Walk, path: str, place: int) -> None:
+    """The items before a place are not begun."""
+    loop = walk.loop(path)
+    if loop.seen < place:
+        walk.emit(do.LeaveOut(path=path, count=place - loop.seen))
+
+
+def _fail_item(walk: Walk, scope: str, problem: Problem) -> None:
+    """Whether an item is to be done cannot be told: it has failed."""
+    is_too_much = isinstance(problem, TooMuchToDecide)
+    kind = FailureType.DECISION_TOO_LARGE if is_too_much else FailureType.EXPRESSION_ERROR
+    error = _plain_error(f"where: {problem}", kind.value)
+    walk.emit(do.CloseScope(path=scope, state=RunState.FAILED, error=error, output=None, output_bytes=len(NULL.raw)))
+    path = loop_of(scope)[0]
+    loop = walk.loop(path)
+    if loop.stop is None and not _counts_old(loop) and _is_beyond(walk.graph.node(path), loop):
+        stop(walk, path, "failure")
+
+
 def _has_room(loop: LoopRow, most: int) -> bool:
     """An item may have ended the run as it began."""
-    return loop.stop is None and loop.open < most and (loop.redo_from is not None or loop.started < loop.total)
+    return loop.stop is None and loop.open < most and (loop.redo_from is not None or loop.seen < loop.total)
 
 
-def _look_ahead(walk: Walk, body: Graph, loop: LoopRow, most: int) -> None:
-    """Ask at once for what the next items need. Raises Missing."""
-    if loop.redo_from is not None:
-        return
-    last = min(loop.total, loop.started + min(walk.room, most - loop.open))
-    indexes = range(loop.started, last)
+def _look_ahead(walk: Walk, body: Graph, scopes: list[str]) -> int:
+    """Ask at once for what the next items need.
+
+    Returns:
+        how many of them may begin in this decision: what they read of other maps fits into memory together.
+
+    Raises:
+        Missing: some of it is not loaded.
+    """
     asking = [name for name in body.starts if body.plan.nodes[name].event_name is not None]
-    ask_ahead(walk, [inside(scope_at(loop.path, index), name) for name in asking for index in indexes])
-    if loop.source is not None:
-        sources = [scope_at(loop.source, index) for index in indexes]
-        walk.draft.require_scopes(sources)
-        walk.draft.require_payloads(_up_to_a_size(walk.scope(path) for path in sources))
+    ask_ahead(walk, [inside(scope, name) for scope in scopes for name in asking])
+    if reading := body.starts_that_read:
+        ready = look_ahead(walk, [inside(scope, name) for scope in scopes for name in reading])
+        del scopes[-(-ready // len(reading)) :]
     if walk.run.epoch > 1:
-        scopes = [scope_at(loop.path, index) for index in indexes]
         walk.draft.require_scopes(scopes)
         walk.draft.require_bodies(body, [scope for scope in scopes if walk.draft.scope(scope) is not None])
+    return len(scopes)
 
 
-def _up_to_a_size(rows: Iterable[ScopeRow]) -> list[PayloadKey]:
-    """Where the first results are that may be in memory together; others are asked for one by one."""
-    keys: list[PayloadKey] = []
-    size = 0
-    for row in rows:
-        size += row.output_bytes
-        if size > PAYLOAD_LIMIT:
-            break
-        keys += [row.output] if row.output is not None else []
-    return keys
-
-
-def _open(walk: Walk, scope: str) -> None:
-    """Begin an item or iteration; what it has of an earlier time begins again."""
-    graph = walk.graph.body(scope)
+def _assume_absent(walk: Walk, scope: str) -> None:
+    """Of a run that was never reopened, an item or iteration begins once."""
     if walk.run.epoch == 1:
         walk.draft.assume_absent(scope)
+
+
+def _open(walk: Walk, scope: str, place: int | None = None) -> None:
+    """Begin an item or iteration; what it has of an earlier time begins again."""
+    graph = walk.graph.body(scope)
+    _assume_absent(walk, scope)
     is_there = walk.draft.scope(scope) is not None
     if is_there:
         walk.draft.require_bodies(graph, [scope])
         part = Part(walk.draft, graph, scope)
         rows, gone = part.tasks(), undone(part)
-        walk.emit(do.OpenScope(path=scope))
+        walk.emit(do.OpenScope(path=scope, place=place))
         for name, row in rows.items():
             if not row.is_open and name not in graph.undoes:
                 repeats = row.state is TaskState.SUCCEEDED or name in gone
@@ -276,7 +317,7 @@ def _open(walk: Walk, scope: str) -> None:
                 slots = tuple(range(len(graph.incoming[name])))
                 walk.emit(do.EraseTokens(path=inside(scope, name), slots=slots))
     if not is_there:
-        walk.emit(do.OpenScope(path=scope))
+        walk.emit(do.OpenScope(path=scope, place=place))
     for name in graph.starts:
         walk.start(inside(scope, name))
 
@@ -286,11 +327,10 @@ def _redo_chosen(walk: Walk, loop: LoopRow, first: int, most: int) -> None:
     chosen = _chosen(walk, loop)
     walk.chosen = {**walk.chosen, **chosen}
     items = sorted({index for index in _places(loop.path, chosen).values() if first <= index < loop.started})
-    taken = items[: min(most, walk.room)]
-    scopes = [scope_at(loop.path, index) for index in taken]
+    scopes = [scope_at(loop.path, index) for index in items[: min(most, walk.room)]]
     walk.draft.require_scopes(scopes)
-    if scopes:
-        walk.draft.require_bodies(walk.graph.body(scopes[0]), scopes)
+    verdicts = _asked_again(walk, loop, scopes)
+    taken = items[: len(verdicts)]
     walk.room -= len(taken)
     is_last = len(taken) == len(items)
     walk.emit(
@@ -302,17 +342,16 @@ def _redo_chosen(walk: Walk, loop: LoopRow, first: int, most: int) -> None:
             redo_chosen=None if is_last else loop.redo_chosen,
         )
     )
-    for scope in scopes:
-        redo.redo_scope(walk, scope, chosen[scope])
+    for scope, verdict in verdicts.items():
+        _redo_item(walk, scope, chosen[scope], verdict)
 
 
 def _redo_some(walk: Walk, loop: LoopRow, first: int, most: int) -> None:
     """Take up the next items that did not succeed, as many as may be."""
     page = walk.draft.items(loop.path, "unfinished" if loop.redo_failed else "stopped", first)
     rows = [row for row in page if row.index < loop.started]  # others are left from before it was begun anew
-    taken = rows[: min(most, walk.room)]
-    if taken:
-        walk.draft.require_bodies(walk.graph.body(taken[0].path), [row.path for row in taken])
+    verdicts = _asked_again(walk, loop, [row.path for row in rows[: min(most, walk.room)]])
+    taken = rows[: len(verdicts)]
     walk.room -= len(taken)
     is_last = len(rows) < PAGE and len(taken) == len(rows)
     walk.emit(
@@ -323,8 +362,45 @@ def _redo_some(walk: Walk, loop: LoopRow, first: int, most: int) -> None:
             redo_failed=loop.redo_failed,
         )
     )
-    for row in taken:
-        redo.redo_scope(walk, row.path, ())
+    for scope, verdict in verdicts.items():
+        _redo_item(walk, scope, (), verdict)
+
+
+def _asked_again(walk: Walk, loop: LoopRow, scopes: list[str]) -> dict[str, Verdict | None]:
+    """Of items of which it could not be told whether they are to be done, that is asked again; None: of others.
+
+    Returns:
+        the first of them, as many as are taken up in this decision.
+    """
+    if not scopes:
+        return {}
+    spot = walk.graph.spot(loop.path)
+    body, where = spot.graph.bodies[spot.name], spot.node.where
+    walk.draft.require_bodies(body, scopes)
+    verdicts: dict[str, Verdict | None] = dict.fromkeys(scopes)
+    if where is None:
+        return verdicts
+    names = body.plan.nodes
+    bare = [scope for scope in scopes if all(walk.draft.task(inside(scope, name)) is None for name in names)]
+    judged = judge_again(walk, bare, where)
+    last = next((scopes.index(scope) for scope in bare if scope not in judged), len(scopes))
+    return {scope: judged.get(scope) for scope in scopes[:last]}
+
+
+def _redo_item(walk: Walk, scope: str, chosen: Names, verdict: Verdict | None) -> None:
+    """Take up an item; None: it is known that it is to be done."""
+    if verdict is None:
+        redo.redo_scope(walk, scope, chosen)
+        return
+    walk.emit(do.ReopenScope(path=scope))
+    if verdict is True:
+        for name in walk.graph.body(scope).starts:
+            walk.start(inside(scope, name))
+    elif verdict is False:  # it is counted already, and nothing is done for it
+        size = len(NULL.raw)
+        walk.emit(do.CloseScope(path=scope, state=RunState.SUCCEEDED, error=None, output=None, output_bytes=size))
+    else:
+        _fail_item(walk, scope, verdict)
 
 
 def _iterate(walk: Walk, path: str) -> None:
@@ -485,7 +561,7 @@ def _counts_old(loop: LoopRow) -> bool:
 
 def _is_beyond(node: Node, loop: LoopRow) -> bool:
     """True when more items failed than the map tolerates."""
-    return loop.failed > node.tolerate and loop.failed * 100 > node.tolerate_percent * loop.total
+    return loop.failed > node.tolerate and loop.failed * 100 > node.tolerate_percent * loop.results
 
 
 # --- stop, and end
@@ -572,7 +648,7 @@ def _end_if_over(walk: Walk, path: str) -> None:
         failure = timed_out("total", f"after {node.timeouts.total_ms} ms")
         walk.fail(path, "wait_failed", failure, retryable=False)
     elif node.type is NodeType.MAP:
-        if loop.stop is None and (loop.started < loop.total or loop.redo_from is not None):
+        if loop.stop is None and (loop.seen < loop.total or loop.redo_from is not None):
             return
         if _is_beyond(node, loop):
             walk.fail(path, "wait_failed", _items_failed(loop), retryable=False)
@@ -589,12 +665,12 @@ def _end_if_over(walk: Walk, path: str) -> None:
 def _items_failed(loop: LoopRow) -> Failure:
     named = ", ".join(loop.failures)
     more = loop.failed - len(loop.failures)
-    message = f"{loop.failed} of {loop.total} items failed: {named}" + (f" and {more} more" if more else "")
+    message = f"{loop.failed} of {loop.results} items failed: {named}" + (f" and {more} more" if more else "")
     return Failure(
         failure_class=FailureClass.EXEC_FAILED,
         type=FailureType.ITEMS_FAILED.value,
         message=message,
-        details={"failed": loop.failed, "total": loop.total, "items": [*loop.failures]},
+        details={"failed": loop.failed, "total": loop.results, "items": [*loop.failures]},
     )
 
 

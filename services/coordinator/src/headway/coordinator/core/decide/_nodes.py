@@ -10,6 +10,7 @@ import orjson
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide import _children, _loops
 from headway.coordinator.core.decide._contracts import breach, variable_breach
+from headway.coordinator.core.decide._reading import stored_at
 from headway.coordinator.core.decide._scope import Scope
 from headway.coordinator.core.decide._signals import take_what_is_there
 from headway.coordinator.core.document import NULL, Document
@@ -17,6 +18,7 @@ from headway.coordinator.core.durations import parse_computed_duration
 from headway.coordinator.core.events import Failure
 from headway.coordinator.core.failure_types import FailureType
 from headway.coordinator.core.instants import is_local, parse_instant, split_zone
+from headway.coordinator.core.lookups import TooMuch, whole
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.paths import scope_of
 from headway.coordinator.core.plan import (
@@ -29,7 +31,7 @@ from headway.coordinator.core.plan import (
     Template,
     VariablePath,
 )
-from headway.coordinator.core.templates import TooMuch, evaluate_condition, render, whole_reference
+from headway.coordinator.core.templates import evaluate_condition, render
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,8 +129,7 @@ def _set_input(walk: Walk, path: str, template: Template) -> None:
     row = walk.row(path)
     counts = not walk.graph.owner(path)  # there the generation says what is undone
     scope = _scope_for(walk, path)
-    whole = whole_reference(template)
-    key = None if whole is None else _stored_at(scope, whole)
+    key = stored_at(scope, template)
     if key is None:
         document = _document(walk, _render(scope, template), f"the input of {path}")
         key = (path, row.attempt, "input")
@@ -138,14 +139,6 @@ def _set_input(walk: Walk, path: str, template: Template) -> None:
         changed = counts and row.input not in (None, key) and _differs(walk, row.input, walk.draft.payload(key))
         generation = row.generation + changed
     walk.emit(do.SetInput(path=path, input=key, generation=generation))
-
-
-def _stored_at(scope: Scope, whole: VariablePath) -> PayloadKey | None:
-    """None: it is nothing that is stored, or is not there; then `render` complains, which knows the place."""
-    try:
-        return scope.document(whole)
-    except LookupError:
-        return None
 
 
 def _differs(walk: Walk, before: PayloadKey | None, document: Document) -> bool:
@@ -174,7 +167,7 @@ def _join(walk: Walk, path: str, _node: Node) -> None:
     there = [name for name in names if walk.row(spot.beside(name[1])).state is TaskState.SUCCEEDED]
     walk.draft.require_payloads(key for name in there if (key := scope.document(name)) is not None)
     try:
-        gathered = {name[1]: scope.lookup(name) if name in there else None for name in names}
+        gathered = {name[1]: whole(scope.lookup(name)) if name in there else None for name in names}
     except TooMuch as error:
         failure = Failure(
             failure_class=FailureClass.EXEC_FAILED, type=FailureType.PAYLOAD_TOO_LARGE.value, message=str(error)

@@ -7,26 +7,31 @@ from typing import TYPE_CHECKING, cast
 import orjson
 
 from headway.coordinator.core.document import NULL, Document
+from headway.coordinator.core.lookups import Rows, TooMuch, UnknownValue, descend, spell
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.paths import CHUNK, chunk_key, inside, loop_of, scope_at, scopes_around
 from headway.coordinator.core.plan import LOOP_NODES, EdgeKind, Json, NodeType, VariablePath
 from headway.coordinator.core.rows import RUN_INPUT, EffectRow, LoopRow, PayloadKey
-from headway.coordinator.core.templates import TooMuch, UnknownValue, descend, spell
 
 if TYPE_CHECKING:
     from headway.coordinator.core.decide._walk import Walk
     from headway.coordinator.core.effort import Effort
     from headway.coordinator.core.events import Failure
     from headway.coordinator.core.graph import Spot
+    from headway.coordinator.core.rows import ScopeRow
 
 RESULTS_LIMIT = 1 << 20  # bytes of a map's results that are put together
 NOT_REACHED = "not_reached"  # `nodes.x.state` of a node without a task
 
 
 class Scope:
-    """Variables as one node, or one edge's condition, sees them."""
+    """Variables as one node, or one edge's condition, sees them.
 
-    __slots__ = ("_error", "_payload", "_scope", "_target", "_walk")
+    Attributes:
+        bytes_read: how large the single results of maps are that were asked for.
+    """
+
+    __slots__ = ("_error", "_payload", "_scope", "_target", "_walk", "bytes_read")
 
     def __init__(
         self,
@@ -46,6 +51,7 @@ class Scope:
             error: for a condition on an edge behind a failure: the node that failed, and how.
             payload: for a condition on a signal: its own.
         """
+        self.bytes_read = 0
         self._payload = payload
         self._walk = walk
         self._scope = scope
@@ -57,7 +63,7 @@ class Scope:
         """What the decision has left."""
         return self._walk.effort
 
-    def lookup(self, path: VariablePath) -> Json | orjson.Fragment:
+    def lookup(self, path: VariablePath) -> Json | orjson.Fragment | Rows:
         """Return the value at a path such as ("nodes", "reserve", "output", "price").
 
         Raises:
@@ -124,14 +130,15 @@ class Scope:
                 return body.at(scope, path[1])
         raise UnknownValue(path)
 
-    def _node(self, path: VariablePath) -> Json | orjson.Fragment:
+    def _node(self, path: VariablePath) -> Json | orjson.Fragment | Rows:
         spot = self._spot(path)
         what = path[2] if len(path) > 2 else None  # noqa: PLR2004 - nodes.name.output
         if what == "output":
             key = self._output_key(spot, path)
             if spot.node.type is NodeType.MAP:
-                where = spot.beside(spot.name)
-                return self._inside((where, "results"), self._results(where, path), path, 3)
+                if len(path) > 3:  # noqa: PLR2004 - a list has no fields
+                    raise UnknownValue(path)
+                return _Results(self, self._walk.loop(spot.beside(spot.name)), path)
             document: Document = NULL if key is None else self._walk.draft.payload(key)
             return self._inside(key, document, path, 3)
         where = spot.beside(spot.name)
@@ -161,12 +168,32 @@ class Scope:
         effect = self._walk.undoing
         return effect if effect is not None and effect.path == where else None
 
-    def _results(self, where: str, path: VariablePath) -> Document:
-        loop = self._walk.loop(where)
-        size = loop.output_bytes + loop.total
+    def results(self, loop: LoopRow, path: VariablePath) -> orjson.Fragment:
+        """Return all that the items of a map gave. Raises TooMuch, Missing."""
+        size = loop.output_bytes + loop.results
         if size > RESULTS_LIMIT:
             raise TooMuch(spell(path), size)
-        return self._walk.draft.results(loop)
+        document = self._walk.draft.results(loop)
+        self.effort.spend_bytes(len(document.raw))
+        return orjson.Fragment(document.raw)
+
+    def result_of(self, row: ScopeRow | None, rest: VariablePath) -> Json | orjson.Fragment:
+        """Return what lies in what an item of a map gave. Raises UnknownValue, Missing."""
+        output = None if row is None else row.output
+        document = NULL if output is None else self._walk.draft.payload(output)
+        return self._inside(output, document, rest, 0)
+
+    def row_of(self, loop: LoopRow, index: int) -> ScopeRow | None:
+        """Return the row of an item whose result is read, or None when there is none. Raises Missing."""
+        row = self._walk.draft.scope(scope_at(loop.path, index))
+        self.bytes_read += 0 if row is None else row.output_bytes
+        return row
+
+    def result(self, path: VariablePath, index: int) -> PayloadKey | None:
+        """Return where a result of the map behind a path is stored; None: it is null. Raises Missing."""
+        loop = self.map_behind(path)
+        row = None if loop is None else self.row_of(loop, index)
+        return None if row is None else row.output
 
     def map_behind(self, path: VariablePath) -> LoopRow | None:
         """The map whose results a path names as a whole, or None when it names something else.
@@ -200,12 +227,13 @@ class Scope:
     def _of_loop(self, scope: str, path: VariablePath, depth: int) -> Json | orjson.Fragment:
         """What a map or repeat gives to its body: `item`, `index`, `last`."""
         where, index = loop_of(scope)
-        what = path[depth]
+        what, node = path[depth], self._walk.graph.node(where)
         if what == "index":
-            return descend(index, path, depth + 1)
-        is_map = self._walk.graph.node(where).type is NodeType.MAP
+            return descend(index if node.where is None else self._walk.place(scope), path, depth + 1)
+        is_map = node.type is NodeType.MAP
         if what == "item" and is_map:
-            return self._item(self._walk.loop(where), index, path, depth + 1)
+            place = index if node.where is None else self._walk.place(scope)
+            return self._item(self._walk.loop(where), place, path, depth + 1)
         if what == "last" and not is_map:
             output = self._last(where, index)
             return self._inside(output, NULL if output is None else self._walk.draft.payload(output), path, depth + 1)
@@ -289,9 +317,42 @@ class Scope:
         return None
 
 
+class _Results(Rows):
+    """What the items of a map gave. One expression reads as much of it, item by item, as could be put together."""
+
+    __slots__ = ("_loop", "_path", "_read", "_scope")
+
+    def __init__(self, scope: Scope, loop: LoopRow, path: VariablePath) -> None:
+        self._scope = scope
+        self._loop = loop
+        self._path = path
+        self._read: dict[int, int] = {}  # bytes, by item
+
+    @property
+    def size(self) -> int:
+        return self._loop.results
+
+    def whole(self) -> orjson.Fragment:
+        return self._scope.results(self._loop, self._path)
+
+    def item(self, index: int, rest: VariablePath) -> Json | orjson.Fragment:
+        row = self._scope.row_of(self._loop, index)
+        self._read[index] = 0 if row is None else row.output_bytes
+        size = sum(self._read.values())
+        if size > RESULTS_LIMIT:
+            raise TooMuch(f"what is read of {spell(self._path)}", size)
+        return self._scope.result_of(row, rest)
+
+
 def counts_of(loop: LoopRow) -> Json:
     """What `nodes.name.counts` is."""
-    return {"total": loop.started, "succeeded": loop.succeeded, "failed": loop.failed, "cancelled": loop.cancelled}
+    return {
+        "total": loop.started,
+        "succeeded": loop.succeeded,
+        "failed": loop.failed,
+        "cancelled": loop.cancelled,
+        "left_out": loop.left_out,
+    }
 
 
 def _error(source: str, failure_class: str, kind: str, message: str, details: dict[str, Json] | None) -> Json:

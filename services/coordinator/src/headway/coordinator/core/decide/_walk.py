@@ -14,6 +14,7 @@ from headway.coordinator.core import actions as do
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide import _children, _loops, _nodes
 from headway.coordinator.core.decide._ending import settle
+from headway.coordinator.core.decide._places import LOOKS
 from headway.coordinator.core.decide._retrying import pause_before_retry
 from headway.coordinator.core.decide._weighing import (
     DEAD,
@@ -56,6 +57,7 @@ from headway.coordinator.core.rows import (
 )
 from headway.coordinator.core.state import PAGE, Draft, State
 
+MEMORY = 4 << 20  # bytes of results of maps that one decision reads for items that it begins
 GRACE = timedelta(seconds=60)  # for holders to stop when nobody said otherwise: twice what a default lease renews in
 
 
@@ -81,6 +83,9 @@ class Walk:
 
     Attributes:
         room: items of maps and repeats that may still be begun, stopped or closed in this decision.
+        overruns: how often results of maps did not fit into memory any more; then nothing more is looked at.
+        looks: items of maps that may still be looked at in this decision, whether they are to be done.
+        places: of items that are not begun yet, where they are in the list of a map that leaves some out.
         chosen: of a retry, the chosen nodes by their scope.
         instead: by path, what happens to a node that would start again at once.
         grace: how long what is stopped may take.
@@ -89,8 +94,8 @@ class Walk:
     """
 
     __slots__ = (
-        "_queue", "actions", "at", "chance", "chosen", "deadline_at", "draft", "effort", "grace", "graph",
-        "instead", "projector", "room", "undoing",
+        "_memory", "_queue", "actions", "at", "chance", "chosen", "deadline_at", "draft", "effort", "grace", "graph",
+        "instead", "looks", "overruns", "places", "projector", "room", "undoing",
     )  # fmt: skip
 
     def __init__(self, state: State, event: Event) -> None:
@@ -102,13 +107,25 @@ class Walk:
         self.chance = event.chance
         self.actions: list[do.Action] = []
         self.room = PAGE
+        self.looks = LOOKS
+        self.overruns = 0
+        self._memory = MEMORY
         self.effort = Effort()
+        self.places: dict[str, int] = {}
         self.chosen: Mapping[str, tuple[str, ...]] = {}
         self.instead: Mapping[str, Callable[[str], None]] = {}
         self.grace = GRACE
         self.deadline_at: datetime | None = None
         self.undoing: EffectRow | None = None
         self._queue: deque[tuple[Graph, str, Edge, Token]] = deque()
+
+    def has_memory_for(self, size: int) -> bool:
+        """Whether results fit into memory with those that this decision has read."""
+        if size > self._memory:
+            self.overruns += 1
+            return False
+        self._memory -= size
+        return True
 
     def emit(self, action: do.Action) -> None:
         """Give an order, and see its effect at once."""
@@ -140,6 +157,13 @@ class Walk:
         if found is None:
             raise LookupError(path)
         return found
+
+    def place(self, scope: str) -> int:
+        """Where an item of a map is in the list, be it begun or not."""
+        if scope in self.places:
+            return self.places[scope]
+        row = self.scope(scope)
+        return row.index if row.place is None else row.place
 
     def finish(self) -> None:
         """Let all tokens arrive; end the scopes, and the run, in which nothing can happen any more."""

@@ -5,10 +5,11 @@ from functools import lru_cache
 
 from headway.coordinator.core.events import ChildFinished, RunEvent, RunStarted, SignalReceived
 from headway.coordinator.core.graph import Graph, Spot
+from headway.coordinator.core.missing import Key
 from headway.coordinator.core.paths import inside, loop_of, scopes_around
 from headway.coordinator.core.plan import CONTROL_NODES, Expression, Node, Template, VariablePath
 from headway.coordinator.core.rows import RUN_INPUT
-from headway.coordinator.core.state import LATEST, Key
+from headway.coordinator.core.state import LATEST
 from headway.coordinator.core.templates import reads
 
 _INPUT_KEY: Key = ("payload", *RUN_INPUT)
@@ -52,6 +53,11 @@ def _in_scope(spot: Spot) -> frozenset[Key]:
     for scope in around:
         loop = loop_of(scope)[0]
         keys |= {("scope", scope), ("loop", loop), ("task", loop)}
+    for name in spot.graph.starts_that_read:  # of the next item
+        for path in _reads(spot.graph.plan.nodes[name]):
+            if path[0] == "nodes" and len(path) > 1:
+                where = _resolve(spot, path[1])
+                keys |= {("task", where), ("loop", where)}
     return frozenset(keys)
 
 
@@ -74,7 +80,7 @@ def _after(graph: Graph, name: str) -> frozenset[Key]:
         here = frontier.pop()
         for edge in graph.outgoing[here]:
             if edge.when is not None:
-                keys |= _keys_of((*edge.when.reads, *edge.when.tests))
+                keys |= _keys_of(edge.when.names)
             if edge.target in graph.gathers:
                 keys |= {("token", edge.target), ("task", edge.target)}
             if edge.target in seen:
@@ -101,10 +107,9 @@ def _reads(node: Node) -> Iterable[VariablePath]:
         yield from reads(template)
     if node.event_name is not None:
         yield from reads(node.event_name)
-    conditions: Iterable[Expression] = (case.when for case in node.cases)
+    conditions: Iterable[Expression] = (*(case.when for case in node.cases), *((node.where,) if node.where else ()))
     for condition in conditions:
-        yield from condition.reads
-        yield from condition.tests
+        yield from condition.names
 
 
 def _keys_of(paths: Iterable[VariablePath]) -> set[Key]:

@@ -31,7 +31,7 @@ class Ended(Struct, frozen=True):
 
 
 class Items(Struct, frozen=True, kw_only=True):
-    """How a map or repeat stands. `total`: items in its list; of a repeat, the iterations that it may have."""
+    """How a map or repeat stands. `total`: items not left out; of a repeat, the iterations that it may have."""
 
     total: int
     started: int

@@ -213,6 +213,7 @@ CREATE TABLE loops (
     attempt        bigint   NOT NULL,                -- of its task, when its list was made
     total          integer  NOT NULL,                -- items; of a repeat, the iterations that it may have
     source         text,                             -- the map whose results it goes over
+    left_out       integer  NOT NULL DEFAULT 0,      -- items that were looked at and are not begun
     started        integer  NOT NULL,                -- begun, in order
     open           integer  NOT NULL,                -- under way
     succeeded      integer  NOT NULL,
@@ -231,7 +232,8 @@ CREATE TABLE loops (
     undone         boolean  NOT NULL DEFAULT false,  -- something in its items was undone: a retry does it again
     CONSTRAINT loops_pkey PRIMARY KEY (bucket, run_id, path),
     CONSTRAINT loops_counts CHECK (open >= 0 AND succeeded >= 0 AND failed >= 0 AND cancelled >= 0
-                                   AND open + succeeded + failed + cancelled = started AND started <= total)
+                                   AND left_out >= 0
+                                   AND open + succeeded + failed + cancelled = started AND started + left_out <= total)
 ) WITH (fillfactor = 60);
 
 -- Items of maps and iterations of repeats, each of which counts its tasks as a run does.
@@ -240,7 +242,8 @@ CREATE TABLE scopes (
     run_id          uuid        NOT NULL,
     path            text        NOT NULL,           -- resize[12]
     loop            text        NOT NULL,           -- resize
-    index           integer     NOT NULL,           -- 12
+    index           integer     NOT NULL,           -- 12: among those that are begun
+    place           integer,                        -- in the list, where its map leaves items out; null: the index
     state           text        NOT NULL,
     attempt         bigint      NOT NULL,
     failing         boolean     NOT NULL,

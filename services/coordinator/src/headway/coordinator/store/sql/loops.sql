@@ -4,11 +4,11 @@
 -- How far some maps and repeats are.
 SELECT l.run_id, l.path, l.attempt, l.total, l.source, l.started, l.open, l.succeeded, l.failed, l.cancelled,
        l.output_bytes, l.output_path, l.output_attempt, l.failures, l.stop, l.closing, l.cursor, l.redo_from,
-       l.redo_failed, l.redo_chosen, l.undone
+       l.redo_failed, l.redo_chosen, l.undone, l.left_out
 FROM unnest($2::uuid[], $3::text[]) AS x (run_id, path)
 CROSS JOIN LATERAL (
     SELECT run_id, path, attempt, total, source, started, open, succeeded, failed, cancelled, output_bytes, output_path,
-           output_attempt, failures, stop, closing, cursor, redo_from, redo_failed, redo_chosen, undone
+           output_attempt, failures, stop, closing, cursor, redo_from, redo_failed, redo_chosen, undone, left_out
     FROM loops
     WHERE bucket = $1 AND run_id = x.run_id AND path = x.path
     LIMIT 1
@@ -18,11 +18,11 @@ CROSS JOIN LATERAL (
 -- Some items and iterations.
 SELECT s.run_id, s.path, s.loop, s.index, s.created_at, s.state, s.attempt, s.failing, s.stopped, s.open_tasks,
        s.succeeded_tasks, s.unhandled_tasks, s.error, s.output_path, s.output_attempt, s.output_bytes, s.finished_at,
-       s.undone
+       s.undone, s.place
 FROM unnest($2::uuid[], $3::text[], $4::integer[]) AS x (run_id, loop, index)
 CROSS JOIN LATERAL (
     SELECT run_id, path, loop, index, created_at, state, attempt, failing, stopped, open_tasks, succeeded_tasks,
-           unhandled_tasks, error, output_path, output_attempt, output_bytes, finished_at, undone
+           unhandled_tasks, error, output_path, output_attempt, output_bytes, finished_at, undone, place
     FROM scopes
     WHERE bucket = $1 AND run_id = x.run_id AND loop = x.loop AND index = x.index
     LIMIT 1
@@ -31,7 +31,7 @@ CROSS JOIN LATERAL (
 -- name: get_scopes_in_order
 -- A page of the items of a map that are in one of some states, or were undone if $7 says so, from an index on.
 SELECT run_id, path, loop, index, created_at, state, attempt, failing, stopped, open_tasks, succeeded_tasks,
-       unhandled_tasks, error, output_path, output_attempt, output_bytes, finished_at, undone
+       unhandled_tasks, error, output_path, output_attempt, output_bytes, finished_at, undone, place
 FROM scopes
 WHERE bucket = $1 AND run_id = $2 AND loop = $3 AND index >= $4 AND (state = ANY ($5::text[]) OR undone AND $7)
 ORDER BY index
@@ -57,32 +57,33 @@ CROSS JOIN LATERAL (
 -- Maps and repeats after their events; the run's lock guards them.
 INSERT INTO loops (bucket, run_id, path, attempt, total, source, started, open, succeeded, failed, cancelled,
                    output_bytes, output_path, output_attempt, failures, stop, closing, cursor, redo_from, redo_failed,
-                   redo_chosen, undone)
+                   redo_chosen, undone, left_out)
 SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::integer[], $6::text[], $7::integer[],
     $8::integer[], $9::integer[], $10::integer[], $11::integer[], $12::bigint[], $13::text[], $14::bigint[],
     $15::bytea[], $16::text[], $17::boolean[], $18::integer[], $19::integer[], $20::boolean[], $21::bigint[],
-    $22::boolean[]) AS x
+    $22::boolean[], $23::integer[]) AS x
 ON CONFLICT (bucket, run_id, path) DO UPDATE
 SET attempt = EXCLUDED.attempt, total = EXCLUDED.total, source = EXCLUDED.source, started = EXCLUDED.started,
     open = EXCLUDED.open, succeeded = EXCLUDED.succeeded, failed = EXCLUDED.failed, cancelled = EXCLUDED.cancelled,
     output_bytes = EXCLUDED.output_bytes, output_path = EXCLUDED.output_path, output_attempt = EXCLUDED.output_attempt,
     failures = EXCLUDED.failures, stop = EXCLUDED.stop, closing = EXCLUDED.closing, cursor = EXCLUDED.cursor,
     redo_from = EXCLUDED.redo_from, redo_failed = EXCLUDED.redo_failed, redo_chosen = EXCLUDED.redo_chosen,
-    undone = EXCLUDED.undone;
+    undone = EXCLUDED.undone, left_out = EXCLUDED.left_out;
 
 -- name: put_scopes
 -- Items and iterations after their events; the run's lock guards them.
 INSERT INTO scopes (bucket, run_id, path, loop, index, created_at, state, attempt, failing, stopped, open_tasks,
-                    succeeded_tasks, unhandled_tasks, error, output_path, output_attempt, output_bytes, finished_at, undone)
+                    succeeded_tasks, unhandled_tasks, error, output_path, output_attempt, output_bytes, finished_at, undone,
+                    place)
 SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::integer[], $6::timestamptz[], $7::text[],
     $8::bigint[], $9::boolean[], $10::boolean[], $11::integer[], $12::integer[], $13::integer[], $14::bytea[],
-    $15::text[], $16::bigint[], $17::integer[], $18::timestamptz[], $19::boolean[]) AS x
+    $15::text[], $16::bigint[], $17::integer[], $18::timestamptz[], $19::boolean[], $20::integer[]) AS x
 ON CONFLICT (bucket, run_id, loop, index) DO UPDATE
 SET state = EXCLUDED.state, attempt = EXCLUDED.attempt, failing = EXCLUDED.failing, stopped = EXCLUDED.stopped,
     open_tasks = EXCLUDED.open_tasks, succeeded_tasks = EXCLUDED.succeeded_tasks,
     unhandled_tasks = EXCLUDED.unhandled_tasks, error = EXCLUDED.error, output_path = EXCLUDED.output_path,
     output_attempt = EXCLUDED.output_attempt, output_bytes = EXCLUDED.output_bytes, finished_at = EXCLUDED.finished_at,
-    undone = EXCLUDED.undone;
+    undone = EXCLUDED.undone, place = EXCLUDED.place;
 
 -- name: delete_scope
 -- A finished iteration that a repeat does not keep; many in one exchange.
@@ -114,13 +115,13 @@ DELETE FROM outputs WHERE bucket = $1 AND run_id = $2 AND path = ANY ($3::text[]
 
 -- name: get_run_loops
 -- How far the maps and repeats are whose paths are named, to be shown; where something was undone, in how many items.
-SELECT l.path, l.total, l.started, l.open, l.succeeded, l.failed, l.cancelled, l.output_bytes,
+SELECT l.path, l.total, l.left_out, l.started, l.open, l.succeeded, l.failed, l.cancelled, l.output_bytes,
        CASE WHEN l.undone THEN (
            SELECT count(*) FROM scopes WHERE bucket = $1 AND run_id = $2 AND loop = l.path AND undone
        ) ELSE 0 END AS undone
 FROM unnest($3::text[]) AS x (path)
 CROSS JOIN LATERAL (
-    SELECT path, total, started, open, succeeded, failed, cancelled, output_bytes, undone
+    SELECT path, total, left_out, started, open, succeeded, failed, cancelled, output_bytes, undone
     FROM loops
     WHERE bucket = $1 AND run_id = $2 AND path = x.path
     LIMIT 1
@@ -128,11 +129,11 @@ CROSS JOIN LATERAL (
 
 -- name: count_items
 -- How the items of some maps, or the iterations of some repeats, ended, and the first of each sort. What lies beyond
--- `started` is left from before the map began anew.
-SELECT l.path, l.total, l.started, s.state, s.undone, s.count, s.first
+-- `started` is left from before the map began anew. Items that were left out are none.
+SELECT l.path, l.total - l.left_out AS total, l.started, s.state, s.undone, s.count, s.first
 FROM unnest($3::text[]) AS x (path)
 CROSS JOIN LATERAL (
-    SELECT path, total, started
+    SELECT path, total, left_out, started
     FROM loops
     WHERE bucket = $1 AND run_id = $2 AND path = x.path
     LIMIT 1
@@ -146,13 +147,15 @@ LEFT JOIN LATERAL (
 ORDER BY l.path;
 
 -- name: get_run_items
--- A page of the items of a map, or iterations of a repeat, to be shown; results up to a size.
-SELECT s.path, s.index, s.state, s.attempt, s.error, s.created_at, s.finished_at, s.undone,
+-- A page of the items of a map, or iterations of a repeat, to be shown; results up to a size. What lies beyond `started`
+-- is left from before the map began anew.
+SELECT s.path, s.index, s.place, s.state, s.attempt, s.error, s.created_at, s.finished_at, s.undone,
        CASE WHEN octet_length(o.data) <= $6 THEN o.data END AS output
 FROM (
-    SELECT path, index, state, attempt, error, created_at, finished_at, undone, output_path, output_attempt
+    SELECT path, index, place, state, attempt, error, created_at, finished_at, undone, output_path, output_attempt
     FROM scopes
     WHERE bucket = $1 AND run_id = $2 AND loop = $3 AND index >= $4 AND ($7 = '' OR state = $7)
+      AND index < (SELECT started FROM loops WHERE bucket = $1 AND run_id = $2 AND path = $3)
     ORDER BY index
     LIMIT $5
 ) AS s

@@ -24,7 +24,7 @@ OUTCOME_FIELDS = ("state", "class", "message", "nodes")
 RUN_FIELDS = ("id", "workflow", "namespace", "version", "epoch")
 NODE_FIELDS_IN_EXPRESSIONS = ("output", "state")
 LOOP_FIELDS_IN_EXPRESSIONS = ("output", "state", "counts")
-COUNTS_IN_EXPRESSIONS = ("total", "succeeded", "failed", "cancelled")
+COUNTS_IN_EXPRESSIONS = ("total", "succeeded", "failed", "cancelled", "left_out")
 OWN_HANDLERS = "headway."
 OWN_KEYS = "x-"  # what keys begin with that a file may have besides, and that say nothing
 

@@ -218,17 +218,30 @@ NODES: Mapping[NodeType, NodeKind] = {
             "Does its body for each item of a list, several at once. In the body, `item` is the item and `index` its\n"
             "place, from 0; those of a map further out are `loops.name.item` and `loops.name.index`. The output is\n"
             "the list of the items' results in their order, null for those that failed; `nodes.name.counts` has\n"
-            "`total`, `succeeded`, `failed` and `cancelled`.\n\n"
+            "`total`, `succeeded`, `failed`, `cancelled` and `left_out`.\n\n"
+            "Items for which `where` does not hold are left out: nothing is done for them, and they have no result.\n"
+            "`index` stays the place in the list, while the results, and the numbers in paths such as `resize[12]`,\n"
+            "count those that are done. So a list of any length is filtered: `where`, an `output` and a body that is\n"
+            "`{type: join}`, and another map goes over what is left. An item whose `where` cannot be evaluated has\n"
+            "failed.\n\n"
             "The list is evaluated once. A map's entries are gone through as `{key, value}`. Results stay rows of\n"
-            "their own: another map goes `over` them however large they are together; where they are put together,\n"
-            "they must fit into one payload. An item ends as a run does: failures that are handled in the body do not\n"
-            "count, and the first that is not handled stops the item. When more items fail than `tolerate` says, the\n"
-            "map fails, and what has not started in others is cancelled. A retry of the run does failed items again,\n"
+            "their own: another map goes `over` them however many they are, and `nodes.resize.output[0].url`,\n"
+            "`size(nodes.resize.output)` and, in another map, `nodes.resize.output[index]` read no others. Where they\n"
+            "are put together, they must fit into one payload.\n\n"
+            "An item ends as a run does: failures that are handled in the body do not count, and the first that is\n"
+            "not handled stops the item. When more items fail than `tolerate` says, the map fails, and what has not\n"
+            "started in others is cancelled. A retry of the run does failed items again,\n"
             "not others; `--from resize[12].crop` does one node of one item again."
         ),
         fields=(
             shared.TYPE,
             Field(name="over", kind=Kind.TEMPLATE, doc="The list, or a map.", required=True),
+            Field(
+                name="where",
+                kind=Kind.CONDITION,
+                doc="Asked about each `item` and `index`: items for which it does not hold are left out.",
+                default="true",
+            ),
             shared.body("What is done for each: one node, called `step`, or `nodes` and `edges`. No `set` in it."),
             shared.result("an item"),
             Field(
