@@ -20,6 +20,7 @@ from headway.coordinator.store import loading, saving
 from headway.coordinator.store.errors import NotApplied, StoreUnavailable
 from tests.rpc.test_eager import LENGTH, LONG
 from tests.rpc.test_pausing import pause, resume
+from tests.rpc.test_replay import check_replay
 from tests.rpc.world import ONE, TWO, Coordinator, Dispatch, World, refusal_of, until
 
 FAN = (
@@ -197,6 +198,28 @@ async def test_the_history_is_as_if_a_lease_had_come_right_after(world: World, a
 
     assert await history(pushed) == await history(by_queue)
     assert len(await history(pushed)) == 3
+
+
+async def test_the_history_replays_to_the_same_rows(world: World, attend: Any) -> None:
+    """A run whose tasks are all pushed: one is lost, one fails and is tried again, and the run is redone."""
+    await world.first.deploy(TWO)
+    worker = await attend(slots=50)
+    run_id = await world.first.start("two", {"n": 1})
+    (lost,) = await worker.tasks(1)
+    await world.let_lease_expire(lost)
+    await world.first.reap(lost)
+    (failing,) = await worker.tasks(1)
+    await world.first.fail(failing)
+    await world.first.fire(await world.let_timers_come_due(run_id))
+    for _ in range(2):
+        await world.first.succeed((await worker.tasks(1))[0], 1)
+    await world.first.retry(run_id, "first")
+    for _ in range(2):
+        await world.first.succeed((await worker.tasks(1))[0], 2)
+
+    assert await world.first.state(run_id) == "SUCCEEDED"
+    assert await world.dispatches() == []
+    await check_replay(world, run_id)
 
 
 async def test_branches_of_a_fork_go_to_the_slots_and_the_rest_to_the_queue(world: World, attend: Any) -> None:
