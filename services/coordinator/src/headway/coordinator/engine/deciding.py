@@ -126,8 +126,8 @@ class Decisions:
         """Decide without locks and write in one statement, which is the transaction; None: nothing was written."""
         batch = _Batch(self._bucket, self._plans, tickets, self._run_buckets(), self._offers)
         is_written = False
-        # Rows of two instants do not fit together, a row was changed meanwhile; or they are wrong.
         try:
+            # Rows of two instants do not fit together, a row was changed meanwhile; or they are wrong.
             with suppress(IllegalTransition, LookupError, NotApplied):
                 is_written = await batch.decide_straight(connection)
         finally:
