@@ -112,7 +112,8 @@ async def test_what_is_offered_is_withdrawn_when_the_queues_fill_the_other_slots
         await until_free(bench)
         for name in ("a", "b", "c", "d"):
             bench.dispatch(name, "step", name)
-        await bench.coordinator.until(lambda: len(bench.coordinator.leases) == 4)
+        async with asyncio.timeout(10):  # the stream, and what it holds, would end by itself some time
+            await bench.coordinator.until(lambda: len(bench.coordinator.leases) == 4)
         offers = list(bench.coordinator.offers[0])
         go_on.set()
         await bench.coordinator.until_reported("a", "b", "c", "d")
@@ -213,6 +214,7 @@ async def test_a_drain_withdraws_and_gives_back_what_comes_in_the_meantime(bench
         offer = await until_free(bench)
         drain.set()
         withdrawal = await bench.coordinator.until_offered(offers=2)
+        await asyncio.sleep(0.3)
         bench.coordinator.push("a", "b", offer=offer.number)
         bench.coordinator.stop_orders.put(tasks_pb2.AttendResponse(offer=withdrawal.number))
         await bench.coordinator.until_reported("a", "b")
