@@ -21,7 +21,8 @@ from tests.rpc.world import ONE, TWO, Coordinator, Dispatch, World, refusal_of, 
 
 async def attend(coordinator: Coordinator, owner: str = "w1", *queues: str) -> Any:
     """Open the stream; return once the coordinator has it."""
-    call = coordinator.tasks.Attend(tasks_pb2.AttendRequest(owner=owner, queues=queues))
+    call = coordinator.tasks.Attend()
+    await call.write(tasks_pb2.AttendRequest(owner=owner, queues=queues))
     await call.initial_metadata()
     return call
 
@@ -121,7 +122,8 @@ async def test_a_worker_that_only_reports_is_seen_once_a_minute(world: World, mo
     [({"owner": ""}, "INVALID_OWNER"), ({"owner": "w", "queues": ["q"] * 1_001}, "INVALID_ARGUMENT")],
 )
 async def test_a_worker_without_a_name_is_refused(world: World, fields: dict[str, Any], reason: str) -> None:
-    call = world.first.tasks.Attend(tasks_pb2.AttendRequest(**fields))
+    call = world.first.tasks.Attend()
+    await call.write(tasks_pb2.AttendRequest(**fields))
 
     refused = await refusal_of(call.read())
 

@@ -6,6 +6,7 @@ It stands in for the worker's remote peer. Threads, because some tests block the
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
 from collections import deque
@@ -51,7 +52,10 @@ class ScriptedCoordinator(tasks_pb2_grpc.TasksServiceServicer):
         self.owners: set[str] = set()
         self.served: set[tuple[str, ...]] = set()
         self.attending: list[tuple[str, ...]] = []
-        self.stop_orders: queue.SimpleQueue[tuple[str, int] | None] = queue.SimpleQueue()
+        self.offers: list[list[tasks_pb2.Offer]] = []
+        """Of each stream of Attend."""
+        self.answers_withdrawals = True
+        self.stop_orders: queue.SimpleQueue[tuple[str, int] | tasks_pb2.AttendResponse | None] = queue.SimpleQueue()
         self.script = Script(lease=self.grant, renew=self.extend, report=self.accept)
         self._changed = threading.Condition()
         self._server: grpc.Server | None = None
@@ -142,6 +146,17 @@ class ScriptedCoordinator(tasks_pb2_grpc.TasksServiceServicer):
 
     # Other answers.
 
+    def push(self, *task_ids: str, offer: int | None = None) -> None:
+        """Lease tasks that were offered to be granted, unasked, for slots of an offer; None: the latest."""
+        number = self.offers[-1][-1].number if offer is None else offer
+        tasks = [tasks_pb2.NextTask(task_id=task_id, attempt=1, grant=self.grants[task_id]) for task_id in task_ids]
+        self.stop_orders.put(tasks_pb2.AttendResponse(granted=tasks, offer=number))
+
+    async def until_offered(self, stream: int = 1, *, offers: int = 1) -> tasks_pb2.Offer:
+        """Wait until a worker has made so many offers on a stream; return the latest."""
+        await self.until(lambda: len(self.offers) >= stream and len(self.offers[stream - 1]) >= offers)
+        return self.offers[stream - 1][-1]
+
     def grant_along(self, task_id: str) -> tasks_pb2.ReportResult:
         """Accept, and grant a task that was offered."""
         task = tasks_pb2.NextTask(task_id=task_id, attempt=1, grant=self.grants[task_id])
@@ -169,11 +184,15 @@ class ScriptedCoordinator(tasks_pb2_grpc.TasksServiceServicer):
         return tasks_pb2.ReportResponse(results=[self.script.report(item) for item in request.items])
 
     def Attend(  # noqa: N802 - the contract's
-        self, request: tasks_pb2.AttendRequest, context: grpc.ServicerContext
+        self, request_iterator: Iterator[tasks_pb2.AttendRequest], context: grpc.ServicerContext
     ) -> Iterator[tasks_pb2.AttendResponse]:
+        request = next(request_iterator)
         with self._changed:
             self.attending.append((request.owner, request.namespace, *request.queues))
+            self.offers.append([])
             self._changed.notify_all()
+        listener = threading.Thread(target=self._listen, args=(request_iterator, self.offers[-1]), daemon=True)
+        listener.start()
         while context.is_active():
             try:
                 order = self.stop_orders.get(timeout=0.05)
@@ -181,7 +200,19 @@ class ScriptedCoordinator(tasks_pb2_grpc.TasksServiceServicer):
                 continue
             if order is None:
                 return
-            yield tasks_pb2.AttendResponse(task_id=order[0], attempt=order[1])
+            if isinstance(order, tasks_pb2.AttendResponse):
+                yield order
+            else:
+                yield tasks_pb2.AttendResponse(task_id=order[0], attempt=order[1])
+
+    def _listen(self, requests: Iterator[tasks_pb2.AttendRequest], heard: list[tasks_pb2.Offer]) -> None:
+        with contextlib.suppress(grpc.RpcError):
+            for request in requests:
+                with self._changed:
+                    heard.append(request.offer)
+                    self._changed.notify_all()
+                if not request.offer.slots and self.answers_withdrawals:
+                    self.stop_orders.put(tasks_pb2.AttendResponse(offer=request.offer.number))
 
     def _note(self, method: str, owner: str, calls: list[Any], items: list[Any], context: grpc.ServicerContext) -> None:
         with self._changed:

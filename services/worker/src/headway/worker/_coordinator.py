@@ -5,8 +5,11 @@ The renewal thread has a channel of its own (`open_renewal_channel`).
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import grpc
@@ -15,6 +18,8 @@ from google.protobuf.duration_pb2 import Duration
 
 from headway.api.tasks.v1 import tasks_pb2, tasks_pb2_grpc
 from headway.runtime.channels import open_blocking_channel, open_channel
+
+logger = logging.getLogger(__name__)
 
 _RETRIED = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED}
 
@@ -53,6 +58,47 @@ def seconds_of(duration: Duration) -> float:
 def open_renewal_channel(address: str) -> grpc.Channel:
     """Open a channel for use outside the event loop."""
     return open_blocking_channel(address, longest_pause=RECONNECT)
+
+
+class Attendance:
+    """A stream of Attend. After a fault it is over."""
+
+    def __init__(self, call: grpc.aio.StreamStreamCall[tasks_pb2.AttendRequest, tasks_pb2.AttendResponse]) -> None:
+        """Talk by a call."""
+        self._call = call
+
+    async def offer(self, offer: tasks_pb2.Offer) -> None:
+        """Offer slots.
+
+        Raises:
+            CallFailed: The stream broke.
+        """
+        await self.say(tasks_pb2.AttendRequest(offer=offer))
+
+    async def say(self, request: tasks_pb2.AttendRequest) -> None:
+        """Send a message.
+
+        Raises:
+            CallFailed: The stream broke.
+        """
+        try:
+            await self._call.write(request)
+        except grpc.aio.AioRpcError as error:
+            raise CallFailed(error) from error
+        except asyncio.InvalidStateError:  # it is over: whoever listens is told why
+            logger.debug("nobody listens to what is offered")
+
+    async def responses(self) -> AsyncIterator[tasks_pb2.AttendResponse]:
+        """What the coordinator tells, until the stream is over.
+
+        Raises:
+            CallFailed: The stream broke, or the coordinator knows no such call.
+        """
+        try:
+            async for response in self._call:
+                yield response
+        except grpc.aio.AioRpcError as error:
+            raise CallFailed(error) from error
 
 
 class Coordinator:
@@ -114,18 +160,22 @@ class Coordinator:
         except grpc.aio.AioRpcError as error:
             raise CallFailed(error) from error
 
-    async def attend(self) -> AsyncIterator[tuple[str, int]]:
-        """Tell that this worker is there, and yield (task_id, attempt) of handlers that are to stop, until it breaks.
+    @asynccontextmanager
+    async def attend(self) -> AsyncGenerator[Attendance]:
+        """Tell that this worker is there, as long as the block runs.
 
         Raises:
-            CallFailed: The stream broke, or the coordinator knows no such call.
+            CallFailed: The coordinator was not reached.
         """
-        request = tasks_pb2.AttendRequest(owner=self._owner, namespace=self._namespace, queues=self._queues)
+        call = self._stub.Attend()
+        attendance = Attendance(call)
         try:
-            async for order in self._stub.Attend(request):
-                yield order.task_id, order.attempt
-        except grpc.aio.AioRpcError as error:
-            raise CallFailed(error) from error
+            await attendance.say(
+                tasks_pb2.AttendRequest(owner=self._owner, namespace=self._namespace, queues=self._queues)
+            )
+            yield attendance
+        finally:
+            call.cancel()
 
     async def close(self) -> None:
         """Close the channel."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from collections.abc import Callable
 
 from headway.api.tasks.v1 import tasks_pb2
 from headway.worker._batching import Batcher
@@ -22,7 +23,15 @@ _ACKNOWLEDGE_EVERY = 0.02
 class Ledger:
     """Deliveries until their end. A delivery leaves it in one of two ways: settled, or let go."""
 
-    def __init__(self, *, slots: int, streams: Streams, renewals: Renewals, drain: asyncio.Event) -> None:
+    def __init__(
+        self,
+        *,
+        slots: int,
+        streams: Streams,
+        renewals: Renewals,
+        drain: asyncio.Event,
+        freed: Callable[[], None] = lambda: None,
+    ) -> None:
         """Start empty.
 
         Args:
@@ -30,8 +39,13 @@ class Ledger:
             streams: Where messages are acknowledged.
             renewals: What stops renewing the leases of deliveries that leave.
             drain: Set when the worker shall stop.
+            freed: Called when a slot is free again.
         """
         self._free = slots
+        self._reserved = 0
+        self._freed = freed
+        self._none_reserved = asyncio.Event()
+        self._none_reserved.set()
         self._streams = streams
         self._renewals = renewals
         self._drain = drain
@@ -48,6 +62,11 @@ class Ledger:
     def free(self) -> int:
         """How many slots are free."""
         return self._free
+
+    @property
+    def reserved(self) -> int:
+        """How many of them are kept for what the coordinator may lease unasked."""
+        return self._reserved
 
     @property
     def active(self) -> tuple[Delivery, ...]:
@@ -72,6 +91,25 @@ class Ledger:
             Delivery(task_id=task_id, attempt=attempt, grant_key=self.new_grant_key(), entry=entry, trace=trace)
         )
 
+    def reserve(self, slots: int) -> None:
+        """Keep so many free slots for what the coordinator may lease unasked."""
+        self._reserved = slots
+        self._changed.set()
+        if slots:
+            self._none_reserved.clear()
+        else:
+            self._none_reserved.set()
+
+    async def wait_until_none_is_reserved(self) -> None:
+        """Wait until no slot is kept."""
+        await self._none_reserved.wait()
+
+    def take_offered(self, task: tasks_pb2.NextTask) -> Delivery:
+        """Enter what was leased unasked: it takes a slot that was kept for it."""
+        self._free -= 1
+        self.reserve(max(self._reserved - 1, 0))
+        return self._enter(Delivery(task_id=task.task_id, attempt=task.attempt, grant_key=""))
+
     def follow(self, delivery: Delivery, task: tasks_pb2.NextTask) -> Delivery:
         """Enter what was granted in the answer to a delivery's report: it takes over the slot that was kept for it."""
         delivery.holds_slot = False
@@ -89,6 +127,7 @@ class Ledger:
             delivery.holds_slot = False
             self._free += 1
             self._changed.set()
+            self._freed()
 
     def settle(self, delivery: Delivery) -> None:
         """The outcome is durable, or the lease finally refused: acknowledge the message."""

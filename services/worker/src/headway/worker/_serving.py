@@ -2,7 +2,7 @@
 
     read (free slots) → Lease in batches → handler → Report in batches → acknowledge in batches
                            ↑ BUSY, outage   │ ↑ Renew, in a thread  ↑│ outage
-                                            └─────── next task ──────┘
+    attend ── offered slots ──→ granted ────┘ └─────── next task ──────┘
 
 Everything happens on the event loop. What the renewal thread finds comes in through `call_soon_threadsafe`.
 """
@@ -20,6 +20,7 @@ from headway.worker._coordinator import CallFailed, Coordinator, open_renewal_ch
 from headway.worker._delivery import Delivery
 from headway.worker._leasing import Leasing
 from headway.worker._ledger import Ledger
+from headway.worker._offering import Offering
 from headway.worker._pace import Pauses, pause
 from headway.worker._registry import Registry
 from headway.worker._renewing import RenewalEvents, Renewals
@@ -77,7 +78,14 @@ class Serving:
             owner=owner,
             events=RenewalEvents(cancel=self._on_cancel, lost=self._on_lost, renewed=self._on_renewed),
         )
-        self._ledger = Ledger(slots=settings.concurrency, streams=self._streams, renewals=self._renewals, drain=drain)
+        self._ledger = Ledger(
+            slots=settings.concurrency,
+            streams=self._streams,
+            renewals=self._renewals,
+            drain=drain,
+            freed=self._slot_freed,
+        )
+        self._offering = Offering(self._ledger, enabled=settings.eager, granted=self._granted, drain=drain)
         self._runner = Runner(registry, threads=self._threads, ended=self._handler_ended, give_up=self._ledger.let_go)
         self._leasing = Leasing(self._coordinator, self._ledger, granted=self._granted, drain=drain)
         self._reporting = Reporting(self._coordinator, self._ledger, granted=self._granted, drain=drain)
@@ -112,10 +120,11 @@ class Serving:
         # The drain cancels this task as well; but a connection that breaks just then may turn the cancellation into its
         # own error.
         while not self._drain.is_set():
-            while self._ledger.free <= 0 or self._reporting.batcher.unfinished >= most_unreported:
+            while self._ledger.free <= self._ledger.reserved or self._reporting.batcher.unfinished >= most_unreported:
                 await self._ledger.wait_for_change()
+            most = self._offering.begin_read()
             try:
-                entries = await self._streams.read(self._ledger.free)
+                entries = await self._streams.read(most)
             except QueueUnreachable as error:
                 logger.warning("reading failed; trying again", extra={"fault": str(error)})
                 await pause(pauses.next(), self._drain)
@@ -125,6 +134,8 @@ class Serving:
                 self._ledger.drop(fault)
             for message in entries.messages:
                 self._leasing.ask(self._ledger.take(message))
+            brought = len(entries.messages)
+            self._offering.end_read(brought, is_full=brought >= max(most // len(self._queues), 1))
 
     async def _reach_redis(self) -> None:
         pauses = Pauses()
@@ -142,16 +153,30 @@ class Serving:
                 return
 
     async def _attend(self) -> None:
-        """Hear at once what is to stop. Whatever goes wrong with it, Renew tells the same later."""
+        """Hear at once what is to stop, and what was leased unasked. Without it, both come by other ways."""
         pauses = Pauses()
         while not self._drain.is_set():
             try:
-                async for task_id, attempt in self._coordinator.attend():
-                    pauses.reset()
-                    self._stop(task_id, attempt)
-            except CallFailed as error:
-                logger.debug("not attending", extra={"fault": str(error)})
+                async with self._coordinator.attend() as attendance, asyncio.TaskGroup() as group:
+                    offering = group.create_task(self._offering.offer(attendance.offer))
+                    async for response in attendance.responses():
+                        pauses.reset()
+                        self._told(response)
+                    offering.cancel()
+            except* CallFailed as errors:
+                logger.debug("not attending", extra={"fault": str(errors.exceptions[0])})
             await pause(pauses.next(), self._drain)
+
+    def _slot_freed(self) -> None:
+        self._offering.slot_freed()
+
+    def _told(self, response: tasks_pb2.AttendResponse) -> None:
+        if response.task_id:
+            self._stop(response.task_id, response.attempt)
+        elif response.granted:
+            self._offering.take(response.granted, response.offer)
+        else:
+            self._offering.withdrawn(response.offer)
 
     def _stop(self, task_id: str, attempt: int) -> None:
         for delivery in self._ledger.active:
@@ -227,6 +252,7 @@ class Serving:
         last_words = min(_LAST_WORDS, whole / 4)
         try:
             async with asyncio.timeout(whole - 2 * last_words):
+                await self._offering.leave()
                 await self._take_cut_off_reads()
                 await self._ledger.wait_until_empty()
         except TimeoutError:

@@ -47,7 +47,8 @@ class WorkerSettings(CoordinatorAddress, RedisSettings, ProcessSettings):
     eager: bool = setting(
         "HEADWAY_WORKER_EAGER",
         default=True,
-        meaning="Whether the answer to a success may hand the worker a next task of the same run, past the queue. Such "
+        meaning="Whether the answer to a success may hand the worker a next task of the same run, past the queue, and "
+        "whether an idle worker offers slots, so that what is dispatched to its queues comes past them. Such "
         "a lease lasts 10s until its first Renew, whatever the node's `lease`: where no Renew gets through for that "
         "long, the attempt counts as lost.",
     )

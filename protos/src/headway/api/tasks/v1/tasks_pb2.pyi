@@ -73,22 +73,38 @@ REPORT_ANSWER_ACCEPTED: ReportAnswer
 REPORT_ANSWER_REFUSED: ReportAnswer
 
 class AttendRequest(_message.Message):
-    __slots__ = ("owner", "namespace", "queues")
+    __slots__ = ("owner", "namespace", "queues", "offer")
     OWNER_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    OFFER_FIELD_NUMBER: _ClassVar[int]
     owner: str
     namespace: str
     queues: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, owner: _Optional[str] = ..., namespace: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ...) -> None: ...
+    offer: Offer
+    def __init__(self, owner: _Optional[str] = ..., namespace: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ...) -> None: ...
+
+class Offer(_message.Message):
+    __slots__ = ("number", "slots", "taken")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    slots: int
+    taken: int
+    def __init__(self, number: _Optional[int] = ..., slots: _Optional[int] = ..., taken: _Optional[int] = ...) -> None: ...
 
 class AttendResponse(_message.Message):
-    __slots__ = ("task_id", "attempt")
+    __slots__ = ("task_id", "attempt", "granted", "offer")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    GRANTED_FIELD_NUMBER: _ClassVar[int]
+    OFFER_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     attempt: int
-    def __init__(self, task_id: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
+    granted: _containers.RepeatedCompositeFieldContainer[NextTask]
+    offer: int
+    def __init__(self, task_id: _Optional[str] = ..., attempt: _Optional[int] = ..., granted: _Optional[_Iterable[_Union[NextTask, _Mapping]]] = ..., offer: _Optional[int] = ...) -> None: ...
 
 class LeaseRequest(_message.Message):
     __slots__ = ("owner", "items")

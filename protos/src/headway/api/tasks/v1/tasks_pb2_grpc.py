@@ -52,7 +52,7 @@ class TasksServiceStub:
                 request_serializer=headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ReportRequest.SerializeToString,
                 response_deserializer=headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ReportResponse.FromString,
                 _registered_method=True)
-        self.Attend = channel.unary_stream(
+        self.Attend = channel.stream_stream(
                 '/headway.api.tasks.v1.TasksService/Attend',
                 request_serializer=headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.AttendRequest.SerializeToString,
                 response_deserializer=headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.AttendResponse.FromString,
@@ -91,11 +91,14 @@ class TasksServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Attend(self, request, context):
+    def Attend(self, request_iterator, context):
         """Attend tells that a worker is there and which queues it reads, for as long as the stream lasts, and streams the
-        attempts of this owner whose handlers are to stop, as soon as that is decided. Nothing depends on it: Renew tells
-        the same later, and a worker that does not call it is only missing where people ask who reads a queue. After a
-        break, call it again. INVALID_ARGUMENT (INVALID_OWNER, INVALID_ARGUMENT), UNAVAILABLE.
+        attempts of this owner whose handlers are to stop, as soon as that is decided. The worker may go on to offer free
+        slots on it: what is dispatched to its queues may then be leased to it at once, and comes down the stream with no
+        message on the queue. Nothing depends on any of it: Renew tells what is to stop later, the queue brings what there is
+        to do, and a worker that does not call it is only missing where people ask who reads a queue. After a break, call it
+        again. A worker that has nothing more to say may close its side; the stream goes on.
+        INVALID_ARGUMENT (INVALID_OWNER, INVALID_ARGUMENT), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -119,7 +122,7 @@ def add_TasksServiceServicer_to_server(servicer, server):
                     request_deserializer=headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ReportRequest.FromString,
                     response_serializer=headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.ReportResponse.SerializeToString,
             ),
-            'Attend': grpc.unary_stream_rpc_method_handler(
+            'Attend': grpc.stream_stream_rpc_method_handler(
                     servicer.Attend,
                     request_deserializer=headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.AttendRequest.FromString,
                     response_serializer=headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.AttendResponse.SerializeToString,
@@ -220,7 +223,7 @@ class TasksService:
             _registered_method=True)
 
     @staticmethod
-    def Attend(request,
+    def Attend(request_iterator,
             target,
             options=(),
             channel_credentials=None,
@@ -230,8 +233,8 @@ class TasksService:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
+        return grpc.experimental.stream_stream(
+            request_iterator,
             target,
             '/headway.api.tasks.v1.TasksService/Attend',
             headway_dot_api_dot_tasks_dot_v1_dot_tasks__pb2.AttendRequest.SerializeToString,

@@ -50,11 +50,14 @@ class TasksServiceStub:
     """Report ends attempts. Once an item is answered ACCEPTED or DUPLICATE its outcome is durable. A stale report
     changes nothing and is no error. Fails as Lease does.
     """
-    Attend: _grpc.UnaryStreamMultiCallable[_tasks_pb2.AttendRequest, _tasks_pb2.AttendResponse]
+    Attend: _grpc.StreamStreamMultiCallable[_tasks_pb2.AttendRequest, _tasks_pb2.AttendResponse]
     """Attend tells that a worker is there and which queues it reads, for as long as the stream lasts, and streams the
-    attempts of this owner whose handlers are to stop, as soon as that is decided. Nothing depends on it: Renew tells
-    the same later, and a worker that does not call it is only missing where people ask who reads a queue. After a
-    break, call it again. INVALID_ARGUMENT (INVALID_OWNER, INVALID_ARGUMENT), UNAVAILABLE.
+    attempts of this owner whose handlers are to stop, as soon as that is decided. The worker may go on to offer free
+    slots on it: what is dispatched to its queues may then be leased to it at once, and comes down the stream with no
+    message on the queue. Nothing depends on any of it: Renew tells what is to stop later, the queue brings what there is
+    to do, and a worker that does not call it is only missing where people ask who reads a queue. After a break, call it
+    again. A worker that has nothing more to say may close its side; the stream goes on.
+    INVALID_ARGUMENT (INVALID_OWNER, INVALID_ARGUMENT), UNAVAILABLE.
     """
 
 @_typing.type_check_only
@@ -79,11 +82,14 @@ class TasksServiceAsyncStub(TasksServiceStub):
     """Report ends attempts. Once an item is answered ACCEPTED or DUPLICATE its outcome is durable. A stale report
     changes nothing and is no error. Fails as Lease does.
     """
-    Attend: _aio.UnaryStreamMultiCallable[_tasks_pb2.AttendRequest, _tasks_pb2.AttendResponse]  # type: ignore[assignment]
+    Attend: _aio.StreamStreamMultiCallable[_tasks_pb2.AttendRequest, _tasks_pb2.AttendResponse]  # type: ignore[assignment]
     """Attend tells that a worker is there and which queues it reads, for as long as the stream lasts, and streams the
-    attempts of this owner whose handlers are to stop, as soon as that is decided. Nothing depends on it: Renew tells
-    the same later, and a worker that does not call it is only missing where people ask who reads a queue. After a
-    break, call it again. INVALID_ARGUMENT (INVALID_OWNER, INVALID_ARGUMENT), UNAVAILABLE.
+    attempts of this owner whose handlers are to stop, as soon as that is decided. The worker may go on to offer free
+    slots on it: what is dispatched to its queues may then be leased to it at once, and comes down the stream with no
+    message on the queue. Nothing depends on any of it: Renew tells what is to stop later, the queue brings what there is
+    to do, and a worker that does not call it is only missing where people ask who reads a queue. After a break, call it
+    again. A worker that has nothing more to say may close its side; the stream goes on.
+    INVALID_ARGUMENT (INVALID_OWNER, INVALID_ARGUMENT), UNAVAILABLE.
     """
 
 class TasksServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -127,13 +133,16 @@ class TasksServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def Attend(
         self,
-        request: _tasks_pb2.AttendRequest,
+        request_iterator: _MaybeAsyncIterator[_tasks_pb2.AttendRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_tasks_pb2.AttendResponse], _abc.AsyncIterator[_tasks_pb2.AttendResponse]]:
         """Attend tells that a worker is there and which queues it reads, for as long as the stream lasts, and streams the
-        attempts of this owner whose handlers are to stop, as soon as that is decided. Nothing depends on it: Renew tells
-        the same later, and a worker that does not call it is only missing where people ask who reads a queue. After a
-        break, call it again. INVALID_ARGUMENT (INVALID_OWNER, INVALID_ARGUMENT), UNAVAILABLE.
+        attempts of this owner whose handlers are to stop, as soon as that is decided. The worker may go on to offer free
+        slots on it: what is dispatched to its queues may then be leased to it at once, and comes down the stream with no
+        message on the queue. Nothing depends on any of it: Renew tells what is to stop later, the queue brings what there is
+        to do, and a worker that does not call it is only missing where people ask who reads a queue. After a break, call it
+        again. A worker that has nothing more to say may close its side; the stream goes on.
+        INVALID_ARGUMENT (INVALID_OWNER, INVALID_ARGUMENT), UNAVAILABLE.
         """
 
 def add_TasksServiceServicer_to_server(servicer: TasksServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

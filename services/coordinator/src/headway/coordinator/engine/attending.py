@@ -23,7 +23,7 @@ LOOK_SECONDS = 5.0  # how often it is seen who must be noted again
 GATHER_SECONDS = 0.2  # for workers that come at the same time: they are noted together
 RETRY_SECONDS = 2.0
 RUNS_NAMED = 20  # in a line of the log
-MOST_HEARD = 10_000  # stops that wait to be looked up, or to be sent to one worker; Renew tells the rest
+MOST_HEARD = 10_000  # stops that wait to be looked up; Renew tells the rest
 _log = logging.getLogger(__name__)
 
 Connect: TypeAlias = Callable[[], Awaitable[ListeningConnection]]
@@ -32,6 +32,8 @@ Stop: TypeAlias = tuple[UUID, str, int]
 """Run, path and attempt of a handler that is to stop."""
 Told: TypeAlias = tuple[UUID, str]
 """What is being stopped: a task by run and path; no path: whatever in the run is to stop."""
+Tell: TypeAlias = Callable[[Stop], object]
+"""Puts a stop into a worker's stream, if there is room."""
 _Worker: TypeAlias = tuple[str, str]  # namespace, owner
 
 
@@ -127,7 +129,7 @@ class StopOrders:
     def __init__(self, pool: Pool, connect: Connect | None) -> None:
         """Hear by a connection of `connect`; None: never, and Renew alone tells."""
         self._pool = pool
-        self._queues: dict[str, set[asyncio.Queue[Stop]]] = {}
+        self._tells: dict[str, set[Tell]] = {}
         self._heard: set[Told] = set()
         self._told = asyncio.Event()
         self._listener = connect and Listener(
@@ -140,16 +142,15 @@ class StopOrders:
         return self._listener is not None
 
     @contextmanager
-    def of(self, owner: str) -> Generator["asyncio.Queue[Stop]"]:
-        """What an owner is to stop, as long as the block runs."""
-        orders: asyncio.Queue[Stop] = asyncio.Queue(MOST_HEARD)
-        self._queues.setdefault(owner, set()).add(orders)
+    def of(self, owner: str, tell: Tell) -> Generator[None]:
+        """Tell an owner what it is to stop, as long as the block runs."""
+        self._tells.setdefault(owner, set()).add(tell)
         try:
-            yield orders
+            yield
         finally:
-            self._queues[owner].discard(orders)
-            if not self._queues[owner]:
-                del self._queues[owner]
+            self._tells[owner].discard(tell)
+            if not self._tells[owner]:
+                del self._tells[owner]
 
     async def listen(self) -> None:
         """Hear what stops, for ever; only where it `hears`."""
@@ -185,12 +186,11 @@ class StopOrders:
 
     async def _tell(self, heard: Iterable[Told]) -> None:
         for run_id, path, attempt, owner in await store.get_holders(self._pool, heard):
-            for orders in self._queues.get(owner, ()):
-                if not orders.full():
-                    orders.put_nowait((run_id, path, attempt))
+            for tell in self._tells.get(owner, ()):
+                tell((run_id, path, attempt))
 
     def _notified(self, payload: str) -> None:
-        if not self._queues or len(self._heard) >= MOST_HEARD:
+        if not self._tells or len(self._heard) >= MOST_HEARD:
             return
         run_id, _, path = payload.partition(":")
         try:

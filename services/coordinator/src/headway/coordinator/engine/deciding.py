@@ -4,12 +4,13 @@ The loop in short:
 
     lock the batch's runs in order, skipping those locked elsewhere; take the clock
     load what `wants` names; until all are decided: decide, load what is needed, decide again
-    lease what the reporters themselves may go on with
-    save everything set-wise; wake the relays; commit
+    lease what the reporters themselves may go on with, and what other workers offer slots for
+    save everything set-wise; wake the relays; commit; push what was leased to the others
 """
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -23,7 +24,7 @@ from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.decide import Decision, Need, decide, wants
 from headway.coordinator.core.events import LeaseExpired, RunEvent, RunStarted
 from headway.coordinator.core.graph import Graph
-from headway.coordinator.core.machines import IllegalTransition, TaskState
+from headway.coordinator.core.machines import IllegalTransition
 from headway.coordinator.core.missing import Key, Missing
 from headway.coordinator.core.records import encode_actions, encode_event
 from headway.coordinator.core.refusals import Refusal, bare
@@ -31,6 +32,7 @@ from headway.coordinator.core.state import Draft, State
 from headway.coordinator.engine import telemetry
 from headway.coordinator.engine.eager import Continued, Dispatched, Eager
 from headway.coordinator.engine.lanes import Committed, Ticket
+from headway.coordinator.engine.offering import Claim, Offers
 from headway.coordinator.engine.plans import Plans, VersionKey
 from headway.coordinator.engine.submissions import (
     OUTDATED,
@@ -69,6 +71,7 @@ class Decisions:
         plans: Plans,
         committed: Callable[[Iterable[UUID]], None],
         run_buckets: Callable[[], int],
+        offers: Offers,
     ) -> None:
         """Serve a bucket.
 
@@ -78,9 +81,11 @@ class Decisions:
             plans: shared by all lanes.
             committed: told which runs have new events, after each commit.
             run_buckets: how many buckets new runs are spread over.
+            offers: of slots, by workers that attend here.
         """
         self._bucket = bucket
         self._run_buckets = run_buckets
+        self._offers = offers
         self._seats = seats
         self._free: list[Seat] = []
         self._plans = plans
@@ -105,29 +110,40 @@ class Decisions:
         is_tried = may_go_straight and self._luck > WORTH_IT
         if is_tried and (straight := await self._go_straight(connection, tickets)) is not None:
             return straight
-        batch = _Batch(self._bucket, self._plans, tickets, self._run_buckets())
-        async with connection.transaction():
-            was_straight = await batch.decide(connection)
+        batch = _Batch(self._bucket, self._plans, tickets, self._run_buckets(), self._offers)
+        is_written = False
+        try:
+            async with connection.transaction():
+                was_straight = await batch.decide(connection)
+            is_written = True
+        finally:
+            if not is_written:
+                batch.give_back()
         could_have = may_go_straight and was_straight and not is_tried
         self._luck += (could_have - self._luck) * (IN_VAIN if is_tried else MEMORY)
         return batch
 
     async def _go_straight(self, connection: Connection, tickets: Tickets) -> "_Batch | None":
         """Decide without locks and write in one statement, which is the transaction; None: nothing was written."""
-        batch = _Batch(self._bucket, self._plans, tickets, self._run_buckets())
+        batch = _Batch(self._bucket, self._plans, tickets, self._run_buckets(), self._offers)
+        is_written = False
         try:
-            is_written = await batch.decide_straight(connection)
-        # Rows of two instants do not fit together, a row was changed meanwhile; or they are wrong.
-        except (IllegalTransition, LookupError, NotApplied):
-            is_written = False
+            # Rows of two instants do not fit together, a row was changed meanwhile; or they are wrong.
+            with suppress(IllegalTransition, LookupError, NotApplied):
+                is_written = await batch.decide_straight(connection)
+        finally:
+            if not is_written:
+                batch.give_back()
         return batch if is_written else None
 
 
 class _Batch:
     """The tickets of one transaction, by run, and what becomes of them."""
 
-    def __init__(self, bucket: int, plans: Plans, tickets: Tickets, run_buckets: int) -> None:
+    def __init__(self, bucket: int, plans: Plans, tickets: Tickets, run_buckets: int, offers: Offers) -> None:
         self._run_buckets = run_buckets
+        self._offers = offers
+        self._began_at = clock.monotonic()
         self.result: Committed[Submission] = Committed()
         self._bucket = bucket
         self._plans = plans
@@ -180,7 +196,9 @@ class _Batch:
         await self._take(connection, found)
         await self._prepare(connection, found.now)
         await self._decide_all(connection, found.now)
-        await eager.grant(found.now, partial(self._load, connection))
+        load = partial(self._load, connection)
+        await eager.grant(found.now, load)
+        await eager.hand_out(self._dispatched, self._offers, self._began_at, found.now, load)
         self._dispatch()
         if later := eager.later_attempts():
             await self._give_checkpoints(connection, later)
@@ -190,21 +208,22 @@ class _Batch:
             ]
 
     async def _give_checkpoints(
-        self, connection: Connection, later: Sequence[tuple[Ticket[Submission], Continued]]
+        self, connection: Connection, later: Sequence[tuple[Ticket[Submission] | Claim, Continued]]
     ) -> None:
         grants = [continued.grant for _, continued in later]
         asked = [(grant.run_id, grant.path, grant.generation) for grant in grants]
         for place, checkpoint in (await get_checkpoints(connection, self._bucket, asked)).items():
-            ticket, continued = later[place]
+            to, continued = later[place]
             grant = replace(continued.grant, checkpoint=checkpoint)
-            self._eager.granted[ticket] = replace(continued, grant=grant)
+            self._eager.granted[to] = replace(continued, grant=grant)
 
     def changed_runs(self) -> list[UUID]:
         """Runs that have new events."""
         return [run_id for run_id, saving in self._savings.items() if saving.events]
 
     def after_commit(self) -> None:
-        """Count and end spans: only what is durable is told."""
+        """Push, count and end spans: only what is durable is told."""
+        self._eager.push(self._offers)
         telemetry.batch_size.record(len(self.result.outcomes), {"lane": "decisions"})
         for span in self._spans:
             span.end()
@@ -216,9 +235,15 @@ class _Batch:
             telemetry.reports_stale.add(1, {"answer": report.answer})
         for saving in self._savings.values():
             run = saving.changes.run
+            if run is not None and saving.held.was_run is None and saving.has_lease():
+                telemetry.time_to_first_start.record(0.0, {"workflow": run.workflow})
             if run is not None and run.finished_at is not None:
                 elapsed = (run.finished_at - run.created_at).total_seconds()
                 telemetry.total_time.record(elapsed, {"workflow": run.workflow, "state": run.state})
+
+    def give_back(self) -> None:
+        """Nothing was written: what was claimed for it is free again."""
+        self._eager.give_back(self._offers)
 
     # --- lock and load
 
@@ -416,7 +441,9 @@ class _Batch:
             saving.handovers.append((clock.new_uuid(), UUID(to), envelope, trace))
         if not decision.changes.dispatches:
             return None
-        dispatched = Dispatched(saving, decision.changes.dispatches, trace)
+        before = saving.held.was.get(item.path)
+        in_a_row = 1 + (before.eager_grants if before is not None else 0)
+        dispatched = Dispatched(saving, decision.changes.dispatches, trace, in_a_row)
         self._dispatched.append(dispatched)
         return dispatched
 
@@ -429,14 +456,9 @@ class _Batch:
 
     def _dispatch(self) -> None:
         """Write outbox rows for the attempts that still want a worker at the end of the batch."""
-        for saving, attempts, trace in self._dispatched:
-            run = saving.changes.run
-            if run is None or run.is_paused:
-                continue
-            for path, attempt in attempts:
-                row = saving.changes.tasks.get(path)  # a repeat may have dropped it since
-                if row is not None and row.state is TaskState.READY and row.attempt == attempt:
-                    saving.dispatches.append((clock.new_uuid(), path, attempt, trace))
+        for dispatched in self._dispatched:
+            for path, attempt, _ in dispatched.wanting():
+                dispatched.saving.dispatches.append((clock.new_uuid(), path, attempt, dispatched.trace))
 
 
 def _outputs_ahead(state: State) -> list[Key]:

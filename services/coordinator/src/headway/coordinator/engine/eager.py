@@ -1,16 +1,18 @@
-"""Eager leases: the answer to a report may carry a next task of the run, leased in the report's own transaction.
+"""Eager leases: what a decision dispatches may be leased in its own transaction.
 
-It saves the way through the outbox, the broker and a Lease call. It is short until the worker's next call: a worker
-that died, or never got the answer, holds up its task no longer than that.
+The answer to a report may carry a next task of the run; what else is dispatched may go to workers that offer slots. It
+saves the way through the outbox, the broker and a Lease call. It is short until the worker's next call: a worker that
+died, or never got the answer, holds up its task no longer than that.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
 from msgspec import Struct
 
+from headway.coordinator import clock
 from headway.coordinator.core.admission import Answer, earliest
 from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.machines import TaskState
@@ -20,12 +22,13 @@ from headway.coordinator.core.state import Draft
 from headway.coordinator.engine import telemetry
 from headway.coordinator.engine.lanes import Ticket
 from headway.coordinator.engine.leasing import Granted
+from headway.coordinator.engine.offering import Claim, Offers
 from headway.coordinator.ids import idempotency_key
 from headway.coordinator.store.changes import Saving
 
 LEASE = timedelta(seconds=10)  # until a Renew prolongs it
 IN_A_ROW = 20  # grants before a run's next task goes through its queue, behind those of other runs
-UNREAD_RUNS = 32  # of a batch, whose inputs are read for this: they may be large
+UNREAD = 32  # inputs that are read for this in a batch: they may be large
 INPUT_BYTES = 32 << 10  # of a task's input: what is larger is worth the way through its queue
 CHECKPOINT_BYTES = 32 << 10  # that a later attempt's may have
 _MILLISECOND = timedelta(milliseconds=1)
@@ -58,11 +61,28 @@ class Continued(Struct, frozen=True, kw_only=True):
 
 
 class Dispatched(NamedTuple):
-    """What one decision put on queues: (path, attempt), in order, and the traceparent of what comes of it."""
+    """What one decision put on queues.
+
+    Attributes:
+        attempts: (path, attempt), in order.
+        trace: traceparent of what comes of it.
+        in_a_row: how many grants it were in a row, were one of them granted.
+    """
 
     saving: Saving
     attempts: list[tuple[str, int]]
     trace: str
+    in_a_row: int
+
+    def wanting(self) -> Iterator[tuple[str, int, TaskRow]]:
+        """Path, attempt and row of those that still want a worker."""
+        run = self.saving.changes.run
+        if run is None or run.is_paused:
+            return
+        for path, attempt in self.attempts:
+            row = self.saving.changes.tasks.get(path)  # a repeat may have dropped it since
+            if row is not None and row.state is TaskState.READY and row.attempt == attempt:
+                yield path, attempt, row
 
 
 class Reporter(Protocol):
@@ -70,18 +90,15 @@ class Reporter(Protocol):
 
     @property
     def owner(self) -> str: ...
-    @property
-    def path(self) -> str: ...
 
 
 class _Candidate(Struct, eq=False):
-    ticket: Ticket[Any]
+    to: Ticket[Any] | Claim
     owner: str
-    wish: Wish
-    saving: Saving
+    grant_key: str
+    room: int
     path: str
-    trace: str
-    in_a_row: int
+    of: Dispatched
 
 
 class _Repeat(Struct, eq=False):
@@ -94,27 +111,25 @@ class _Repeat(Struct, eq=False):
 class Eager:
     """The eager leases of one batch."""
 
-    __slots__ = ("_candidates", "_repeats", "granted")
+    __slots__ = ("_candidates", "_claims", "_repeats", "granted")
 
     def __init__(self) -> None:
         """Begin with none."""
         self._candidates: list[_Candidate] = []
         self._repeats: list[_Repeat] = []
-        self.granted: dict[Ticket[Any], Continued] = {}
+        self._claims: list[Claim] = []
+        self.granted: dict[Ticket[Any] | Claim, Continued] = {}
 
     def consider(self, ticket: Ticket[Any], report: Reporter, wish: Wish, dispatched: Dispatched) -> None:
         """A report's decision dispatched tasks: one of them may go to the reporter."""
         saving = dispatched.saving
-        before = saving.held.was.get(report.path)
-        in_a_row = 1 + (before.eager_grants if before is not None else 0)
         run = saving.changes.run
-        if in_a_row > IN_A_ROW or run is None or run.namespace != wish.namespace:
+        if dispatched.in_a_row > IN_A_ROW or run is None or run.namespace != wish.namespace:
             return
         for path, _ in dispatched.attempts:
             if saving.changes.tasks[path].queue in wish.queues:
-                self._candidates.append(
-                    _Candidate(ticket, report.owner, wish, saving, path, dispatched.trace, in_a_row)
-                )
+                candidate = _Candidate(ticket, report.owner, wish.grant_key, wish.room, path, dispatched)
+                self._candidates.append(candidate)
                 return
 
     def repeat(self, ticket: Ticket[Any], report: Reporter, wish: Wish, saving: Saving) -> None:
@@ -122,37 +137,81 @@ class Eager:
         self._repeats.append(_Repeat(ticket, report.owner, wish, saving))
 
     async def grant(self, now: datetime, load: Load) -> None:
-        """Lease what is still wanted at the end of the batch: a later event may have cancelled it.
+        """Lease what the reporters wish for and is still wanted at the end of the batch.
 
         Args:
             now: the batch's instant.
             load: reads rows of runs in the batch's transaction. (Not kept: the batch would keep itself alive.)
         """
-        unread: dict[UUID, set[Key]] = {}
-        for candidate in self._candidates:
-            key = candidate.saving.changes.tasks[candidate.path].input
-            if key is not None and len(unread) < UNREAD_RUNS and _payload(candidate.saving, key) is None:
-                unread.setdefault(candidate.saving.held.run_id, set()).add(("payload", *key))
+        await self._lease_all(self._candidates, now, load)
+        for repeated in self._repeats:
+            await self._grant_again(repeated, now, load)
+
+    async def hand_out(
+        self, dispatched: Iterable[Dispatched], offers: Offers, since: float, now: datetime, load: Load
+    ) -> None:
+        """Lease what else was dispatched, and is still wanted, to workers that offer slots for its queue.
+
+        Args:
+            dispatched: by the batch's decisions.
+            offers: of which slots are claimed.
+            since: when the batch began, on the monotonic clock.
+            now: the batch's instant.
+            load: as in `grant`.
+        """
+        candidates: list[_Candidate] = []
+        for each in dispatched:
+            for path, _, row in each.wanting() if each.in_a_row <= IN_A_ROW else ():
+                if _is_long(row) and (claim := offers.claim((row.namespace, row.queue), since)) is not None:
+                    self._claims.append(claim)
+                    room = INPUT_BYTES + CHECKPOINT_BYTES
+                    candidates.append(_Candidate(claim, claim.owner, clock.new_uuid().hex, room, path, each))
+        if candidates:
+            await self._lease_all(candidates, now, load)
+
+    def push(self, offers: Offers) -> None:
+        """It is durable: tell the workers that offered slots what was leased to them."""
+        if self._claims:
+            granted = [(claim, self.granted.pop(claim, None)) for claim in self._claims]
+            offers.push((claim, each.attempt, each.grant) for claim, each in granted if each is not None)
+            self._claims = [claim for claim, each in granted if each is None]
+            self.give_back(offers)
+
+    def give_back(self, offers: Offers) -> None:
+        """Nothing is made of the slots that were claimed."""
+        for claim in self._claims:
+            offers.give_back(claim)
+        self._claims.clear()
+
+    async def _lease_all(self, candidates: Sequence[_Candidate], now: datetime, load: Load) -> None:
+        unread: set[tuple[UUID, PayloadKey]] = set()
+        for candidate in candidates:
+            saving = candidate.of.saving
+            key = saving.changes.tasks[candidate.path].input
+            if key is not None and len(unread) < UNREAD and _payload(saving, key) is None:
+                unread.add((saving.held.run_id, key))
         if unread:
-            await load(unread)
-        for candidate in self._candidates:
-            row, run = candidate.saving.changes.tasks[candidate.path], candidate.saving.changes.run
-            document = NULL if row.input is None else _payload(candidate.saving, row.input)
+            wanted: dict[UUID, set[Key]] = {}
+            for run_id, key in unread:
+                wanted.setdefault(run_id, set()).add(("payload", *key))
+            await load(wanted)
+        for candidate in candidates:
+            saving = candidate.of.saving
+            row, run = saving.changes.tasks[candidate.path], saving.changes.run
+            document = NULL if row.input is None else _payload(saving, row.input)
             if (
                 document is not None
                 and len(document.raw) <= INPUT_BYTES
-                and len(document.raw) + (CHECKPOINT_BYTES if row.attempt > 1 else 0) <= candidate.wish.room
+                and len(document.raw) + (CHECKPOINT_BYTES if row.attempt > 1 else 0) <= candidate.room
                 and row.state is TaskState.READY
                 and run is not None
                 and not run.is_paused
             ):
-                self.granted[candidate.ticket] = _lease(candidate, run, row, document.raw, now)
-        for repeated in self._repeats:
-            await self._grant_again(repeated, now, load)
+                self.granted[candidate.to] = _lease(candidate, run, row, document.raw, now)
 
-    def later_attempts(self) -> list[tuple[Ticket[Any], Continued]]:
+    def later_attempts(self) -> list[tuple[Ticket[Any] | Claim, Continued]]:
         """What was granted that may have a checkpoint of an attempt before."""
-        return [(ticket, continued) for ticket, continued in self.granted.items() if continued.attempt > 1]
+        return [(to, continued) for to, continued in self.granted.items() if continued.attempt > 1]
 
     async def _grant_again(self, repeated: _Repeat, now: datetime, load: Load) -> None:
         held = repeated.saving.held
@@ -171,6 +230,11 @@ def _payload(saving: Saving, key: PayloadKey) -> Document | None:
     return saving.changes.payloads.get(key) or saving.held.state.payloads.get(key)
 
 
+def _is_long(row: TaskRow) -> bool:
+    """The lease may last as long as one that is counted from when its offer was sent has to."""
+    return timedelta(milliseconds=min(row.lease_ms, row.attempt_timeout_ms or row.lease_ms)) >= LEASE
+
+
 def _lease(candidate: _Candidate, run: RunRow, row: TaskRow, raw: bytes, now: datetime) -> Continued:
     """What a Lease right after the commit would do to the row."""
     timeout_ms = row.attempt_timeout_ms
@@ -180,10 +244,10 @@ def _lease(candidate: _Candidate, run: RunRow, row: TaskRow, raw: bytes, now: da
     row.owner = candidate.owner
     row.leased_at = now
     row.started_at = row.started_at or now
-    row.grant_key = candidate.wish.grant_key
-    row.eager_grants = candidate.in_a_row
+    row.grant_key = candidate.grant_key
+    row.eager_grants = candidate.of.in_a_row
     row.sweep_at = None
-    return _continued(Answer.ACCEPTED, candidate.saving.held.run_id, run, row, raw, candidate.trace, now)
+    return _continued(Answer.ACCEPTED, candidate.of.saving.held.run_id, run, row, raw, candidate.of.trace, now)
 
 
 def _granted_before(draft: Draft, run_id: UUID, owner: str, wish: Wish, now: datetime) -> Continued | None:

@@ -12,16 +12,18 @@ from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
 from headway.coordinator import clock
+from headway.coordinator.core.refusals import Overloaded
 from headway.coordinator.engine import telemetry
 from headway.coordinator.engine.attending import Connect, Presence, StopOrders
 from headway.coordinator.engine.deciding import Decisions
-from headway.coordinator.engine.lanes import CONFLICT_TRIES, Lane
-from headway.coordinator.engine.leasing import LeaseAsk, Leases, Renewals, RenewAsk
+from headway.coordinator.engine.lanes import CONFLICT_TRIES, Lane, whole
+from headway.coordinator.engine.leasing import Granted, LeaseAsk, Leases, Renewals, RenewAsk
+from headway.coordinator.engine.offering import Offers
 from headway.coordinator.engine.plans import Plans
 from headway.coordinator.engine.reads import Reads
-from headway.coordinator.engine.submissions import Submission, told
+from headway.coordinator.engine.submissions import ReportReleased, Submission, told
 from headway.coordinator.ids import MAX_BUCKETS, bucket_of, run_id_in
-from headway.coordinator.store.errors import STORE_ERRORS, StoreConflict, translated
+from headway.coordinator.store.errors import STORE_ERRORS, StoreConflict, StoreUnavailable, translated
 from headway.coordinator.store.pool import Pool, Seat, Seats
 from headway.coordinator.store.saving import save_dispatches
 from headway.coordinator.store.statements import SQL
@@ -81,6 +83,7 @@ class Engine:
         self.reads = Reads(pool)
         self.presence = Presence(pool)
         self.stop_orders = StopOrders(pool, connect_listener)
+        self.offers = Offers(self._untold)
         self._seats = Seats(pool)
         self.plans = Plans()
         self.watchers = Watchers()
@@ -297,7 +300,9 @@ class Engine:
             self._buckets.update(await self._used_buckets(None))
 
     def _decision_lane(self, bucket: int) -> Lane[Submission]:
-        decisions = Decisions(bucket, self._seats, self.plans, self.watchers.tell, lambda: self.run_buckets)
+        decisions = Decisions(
+            bucket, self._seats, self.plans, self.watchers.tell, lambda: self.run_buckets, self.offers
+        )
         return Lane(
             f"decisions-{bucket}",
             decisions.commit,
@@ -312,6 +317,24 @@ class Engine:
 
     def _renewal_lane(self, bucket: int) -> Lane[RenewAsk]:
         return Lane(f"renewals-{bucket}", Renewals(bucket, self._seats).commit, group=lambda item: item.run_id)
+
+    # --- what was leased to those that will not hear of it
+
+    def _untold(self, owner: str, grants: Iterable[tuple[int, Granted]]) -> None:
+        asks = [
+            ReportReleased(run_id=grant.run_id, path=grant.path, attempt=attempt, owner=owner)
+            for attempt, grant in grants
+        ]
+        task = asyncio.get_running_loop().create_task(self._release(asks), name="releasing")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _release(self, asks: Sequence[ReportReleased]) -> None:
+        """Give attempts back in the name of whoever does not know of them. What is not, its short lease gives back."""
+        try:
+            whole(await self.submit(asks))
+        except (Overloaded, StoreUnavailable) as error:
+            _log.warning("what could not be pushed was not given back: %s", error, extra={"attempts": len(asks)})
 
     # --- live settings and gauges
 

@@ -12,6 +12,12 @@ from google.protobuf.message import DecodeError
 
 from headway.coordinator.core.refusals import InvalidArgument
 
+_KINDS: Mapping[str, Callable[..., Any]] = {
+    "unary_unary": grpc.unary_unary_rpc_method_handler,
+    "unary_stream": grpc.unary_stream_rpc_method_handler,
+    "stream_stream": grpc.stream_stream_rpc_method_handler,
+}
+
 
 class Unreadable:
     """A request whose bytes could not be read."""
@@ -40,9 +46,10 @@ class Reading:
 
 def _tolerant(handler: Any) -> Any:
     read, write = _reader(handler.request_deserializer), handler.response_serializer
-    if handler.response_streaming:
-        return grpc.unary_stream_rpc_method_handler(handler.unary_stream, read, write)
-    return grpc.unary_unary_rpc_method_handler(handler.unary_unary, read, write)
+    for kind, make in _KINDS.items():
+        if (method := getattr(handler, kind)) is not None:
+            return make(method, read, write)
+    raise LookupError("a method of a kind that no service of ours has")
 
 
 def _reader(parse: Callable[[bytes], Any]) -> Callable[[bytes], Any]:

@@ -1,7 +1,11 @@
 """TasksService: Lease, Renew and Report for workers. Items are judged one by one; none fails the call."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
+
+import grpc
 
 from headway.api.tasks.v1 import tasks_pb2 as pb
 from headway.api.tasks.v1 import tasks_pb2_grpc
@@ -18,9 +22,11 @@ from headway.coordinator.core.refusals import (
     TaskNotFound,
     bare,
 )
+from headway.coordinator.engine.attending import Stop
 from headway.coordinator.engine.eager import Continued, Wish
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.leasing import Granted, LeaseAsk, RenewAsk, Renewed
+from headway.coordinator.engine.offering import Handed, Offering, Offers, Withdrawn
 from headway.coordinator.engine.submissions import (
     Report,
     ReportCancelled,
@@ -43,6 +49,7 @@ MESSAGE_LIMIT = 4 * 1024
 DETAILS_LIMIT = 16 * 1024
 BEAT_MESSAGE_LIMIT = 1024
 CHECKPOINT_LIMIT = 32 * 1024
+STREAM = 10_000  # messages that wait to be sent to one worker that attends; Renew tells what it is to stop besides
 
 _LEASE: Mapping[Answer, pb.LeaseAnswer] = {
     Answer.HELD: pb.LEASE_ANSWER_HELD,
@@ -117,20 +124,86 @@ class TasksService(tasks_pb2_grpc.TasksServiceServicer):
             _put_report(response.results.add(), answer, room)
         return response
 
-    async def Attend(self, request: pb.AttendRequest, context: Any) -> AsyncIterator[pb.AttendResponse]:
-        """Know that a worker is there; tell it what to stop."""
+    async def Attend(
+        self, request_iterator: AsyncIterator[pb.AttendRequest], context: Any
+    ) -> AsyncIterator[pb.AttendResponse]:
+        """Know that a worker is there; tell it what to stop, and what was leased to it for slots that it offers."""
+        request = await anext(aiter(request_iterator), pb.AttendRequest())
         try:
             _check(request.owner, 0)
             queues = _queues(request.queues)
             namespace = namespace_of(request.namespace)
         except Refused as error:
             await refuse(context, error)
-        engine = self._engine
-        with engine.presence.attend(namespace, request.owner, queues), engine.stop_orders.of(request.owner) as orders:
-            await context.send_initial_metadata(())  # the worker knows by it that it is heard
-            while True:
-                run_id, path, attempt = await orders.get()
-                yield pb.AttendResponse(task_id=task_id(run_id, path), attempt=attempt)
+        engine, owner, stream = self._engine, request.owner, _Stream()
+        with (
+            engine.presence.attend(namespace, owner, queues),
+            engine.stop_orders.of(owner, stream.put),
+            engine.offers.of(owner, [(namespace, queue) for queue in queues], stream.put) as offering,
+        ):
+            _hear_one(request, offering, engine.offers)
+            hearing = asyncio.get_running_loop().create_task(_hear(request_iterator, offering, engine.offers))
+            try:
+                await context.send_initial_metadata(())  # the worker knows by it that it is heard
+                while True:
+                    for response in _attend_responses(await stream.get(), messages.work_bytes(self._message_limit)):
+                        yield response
+            finally:
+                hearing.cancel()
+                for grants in stream.unsent():
+                    engine.offers.lose(owner, grants)
+
+
+class _Stream:
+    """What waits to be sent to a worker that attends."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Stop | Handed | Withdrawn] = asyncio.Queue(STREAM)
+
+    def put(self, told: Stop | Handed | Withdrawn) -> bool:
+        """False: too much waits already."""
+        if self._queue.full():
+            return False
+        self._queue.put_nowait(told)
+        return True
+
+    async def get(self) -> Stop | Handed | Withdrawn:
+        return await self._queue.get()
+
+    def unsent(self) -> Iterator[list[tuple[int, Granted]]]:
+        """Grants that the worker never hears of."""
+        while not self._queue.empty():
+            if isinstance(told := self._queue.get_nowait(), Handed):
+                yield told.grants
+
+
+async def _hear(requests: AsyncIterator[pb.AttendRequest], offering: Offering, offers: Offers) -> None:
+    """Take a worker's offers until it has nothing more to say, or the stream is over."""
+    with suppress(grpc.RpcError, Refusal):
+        async for request in requests:
+            _hear_one(request, offering, offers)
+
+
+def _hear_one(request: pb.AttendRequest, offering: Offering, offers: Offers) -> None:
+    if request.HasField("offer"):
+        offers.hear(offering, request.offer.number, request.offer.slots, request.offer.taken)
+
+
+def _attend_responses(told: Stop | Handed | Withdrawn, room_bytes: int) -> Iterator[pb.AttendResponse]:
+    match told:
+        case Withdrawn(offer):
+            yield pb.AttendResponse(offer=offer)
+        case Handed(offer, grants):
+            response, room = pb.AttendResponse(offer=offer), messages.Room(room_bytes)
+            for attempt, grant in grants:
+                size = len(grant.input) + len(grant.checkpoint)
+                if not room.takes(size):
+                    yield response
+                    response, room = pb.AttendResponse(offer=offer), messages.Room(room_bytes - size)
+                _put_next(response.granted.add(), attempt, grant)
+            yield response
+        case run_id, path, attempt:
+            yield pb.AttendResponse(task_id=task_id(run_id, path), attempt=attempt)
 
 
 def _check(owner: str, size: int) -> None:
@@ -318,6 +391,12 @@ def _put_lease(result: pb.LeaseResult, answer: object, room: messages.Room) -> N
         result.refusal.CopyFrom(item_refusal(_error(answer)))
 
 
+def _put_next(task: pb.NextTask, attempt: int, granted: Granted) -> None:
+    task.task_id = task_id(granted.run_id, granted.path)
+    task.attempt = attempt
+    _put_grant(task.grant, granted)
+
+
 def _put_grant(grant: pb.Grant, granted: Granted) -> None:
     grant.lease.seconds = granted.lease.days * 86_400 + granted.lease.seconds
     grant.lease.nanos = granted.lease.microseconds * 1_000
@@ -350,9 +429,7 @@ def _put_report(result: pb.ReportResult, answer: object, room: messages.Room) ->
             len(answer.grant.input) + len(answer.grant.checkpoint)
         ):  # reports that come again, among more
             return
-        result.next.task_id = task_id(answer.grant.run_id, answer.grant.path)
-        result.next.attempt = answer.attempt
-        _put_grant(result.next.grant, answer.grant)
+        _put_next(result.next, answer.attempt, answer.grant)
     else:
         result.answer = pb.REPORT_ANSWER_REFUSED
         result.refusal.CopyFrom(item_refusal(_error(answer)))

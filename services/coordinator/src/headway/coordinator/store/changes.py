@@ -5,6 +5,7 @@ from uuid import UUID
 
 from msgspec import Struct, field
 
+from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.state import Changes
 from headway.coordinator.store.loading import Held
 
@@ -38,6 +39,10 @@ class Saving(Struct, eq=False):
     requests: list[tuple[UUID, bytes]] = field(default_factory=list)
     handovers: list[tuple[UUID, UUID, bytes, str]] = field(default_factory=list)
     needs_deployed: bool = False
+
+    def has_lease(self) -> bool:
+        """A task of it is leased already."""
+        return any(row.state is TaskState.RUNNING for row in self.changes.tasks.values())
 
     def add(self, later: Changes) -> None:
         """Lay a later decision's changes over the earlier ones."""
