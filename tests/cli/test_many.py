@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from uuid import UUID
 
 import pytest
@@ -72,8 +73,9 @@ async def test_a_retry_by_filter_goes_on_under_the_request_id_given(
     request_id = str(UUID(int=7))
 
     result = await headway(
-        "retry", "--failure-class", "timeout", "--from", "a", "--yes", "--request-id", request_id, "--json"
-    )
+        "retry", "--failure-class", "timeout", "--from", "a", "--render-inputs", "--yes", "--request-id", request_id,
+        "--json",
+    )  # fmt: skip
 
     assert result.document == {
         "request_id": request_id,
@@ -81,7 +83,8 @@ async def test_a_retry_by_filter_goes_on_under_the_request_id_given(
         "results": [{"run_id": "r2", "refusal": "RUN_CLOSED"}],
     }
     (request,) = coordinator.requests["runs.Bulk"]
-    assert (request.request_id, list(request.retry.from_nodes)) == (request_id, ["a"])
+    assert (request.request_id, list(request.retry.from_nodes), request.dry_run) == (request_id, ["a"], False)
+    assert request.retry.render_inputs
 
 
 async def test_without_yes_and_a_terminal_nothing_is_done_to_many(
@@ -96,6 +99,36 @@ async def test_without_yes_and_a_terminal_nothing_is_done_to_many(
     assert all(request.dry_run for request in coordinator.requests["runs.Bulk"])
 
 
+@pytest.mark.parametrize(
+    ("typed", "goes_on"), [("y\n", True), (" YES \n", True), ("\n", False), ("no\n", False), ("", False)]
+)
+async def test_at_a_terminal_it_asks_first_and_only_a_yes_goes_on(
+    typed: str,
+    goes_on: bool,  # noqa: FBT001
+    headway: CommandLine,
+    coordinator: ScriptedCoordinator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer = runs_pb2.BulkResponse(results=[runs_pb2.BulkResult(run_id=run_id) for run_id in ("r1", "r2")])
+    coordinator.script("runs.Bulk", *[answer] * 2)
+    terminal = io.StringIO(typed)
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", terminal)
+
+    result = await headway("delete", "--workflow", "w")
+
+    assert result.err.startswith("delete 2 runs? [y/N] ")
+    assert [request.dry_run for request in coordinator.requests["runs.Bulk"]] == [True, False][: 1 + goes_on]
+    if goes_on:
+        (first, second) = coordinator.requests["runs.Bulk"]
+        assert first.request_id == second.request_id
+        assert (result.code, result.out.splitlines()[1:]) == (0, ["r1  delete", "r2  delete", "2 of 2 runs"])
+        assert result.out.startswith(f"if this is broken off, go on with --request-id {second.request_id}\n")
+    else:
+        assert (result.code, result.out) == (2, "")
+        assert result.err.endswith("headway: nothing was done\n")
+
+
 async def test_a_dry_run_asks_for_nothing_and_does_nothing(
     headway: CommandLine, coordinator: ScriptedCoordinator
 ) -> None:
@@ -104,6 +137,7 @@ async def test_a_dry_run_asks_for_nothing_and_does_nothing(
     result = await headway("delete", "--workflow", "w", "--dry-run")
 
     assert (result.code, result.out.splitlines()) == (0, ["r1  would delete", "1 of 1 runs (nothing was done)"])
+    assert (await headway("delete", "--workflow", "w", "--dry-run", "--json")).document["dry_run"] is True
 
 
 @pytest.mark.parametrize("words", [("cancel",), ("delete",), ("pause",), ("resume",), ("skip", "charge")])
@@ -193,10 +227,12 @@ async def test_a_signal_goes_to_the_run_of_a_key_or_starts_it(
     started = await headway(
         "signal", "--key", "K", "--workflow", "w", "--start", "--input", "[1]", "approval", "--id", "e2", "--ttl", "6s"
     )
+    document = (await headway("signal", "--key", "K", "--workflow", "w", "--start", "approval", "--json")).document
 
     assert by_key.out == "run r1 has received approval (event 4)\n"
     assert started.out == "run r2 was started and has received approval (event 2)\n"
-    (signal,), (start,) = coordinator.requests["runs.Signal"], coordinator.requests["runs.SignalWithStart"]
+    assert document["existed"] is False
+    (signal,), (start, _) = coordinator.requests["runs.Signal"], coordinator.requests["runs.SignalWithStart"]
     assert (signal.key, signal.workflow, signal.name, signal.payload) == ("K", "w", "approval", b"1")
     assert (signal.id, signal.ttl.seconds) == ("e1", 5)
     assert (start.start.key, start.start.workflow, start.start.input, start.name) == ("K", "w", b"[1]", "approval")
@@ -209,6 +245,7 @@ async def test_a_signal_goes_to_the_run_of_a_key_or_starts_it(
         ("approval",),
         ("r1", "approval", "--key", "k"),
         ("--start", "r1", "approval"),
+        ("--start", "--key", "k", "approval"),
     ],
 )
 async def test_a_signal_names_one_run(

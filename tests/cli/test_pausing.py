@@ -73,4 +73,5 @@ async def test_skip_sends_the_output_and_says_how_it_goes_on(
     request = coordinator.requests["runs.Skip"][0]
     assert (request.node, request.output, request.reason) == ("charge", b'{"paid":true}', "in cash")
     assert reopened.out.splitlines() == ["node charge of run r1 is skipped", "the run goes on: headway watch r1"]
+    assert (await headway("skip", "r1", "charge")).out.splitlines()[1] == "let the run go on with: headway resume r1"
     assert paused.document == {"run_id": "r1", "node": "charge", "reopened": False}

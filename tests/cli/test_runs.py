@@ -60,14 +60,18 @@ def progress(seq: int, kind: str, state: runs_pb2.RunState, event: bytes = b"{}"
 async def test_start_prints_the_run_and_how_to_follow_it(
     headway: CommandLine, coordinator: ScriptedCoordinator
 ) -> None:
-    coordinator.script("runs.Start", runs_pb2.StartResponse(run_id="r1", version=2))
+    answers = [runs_pb2.StartResponse(run_id="r1", version=2, existed=existed) for existed in (False, True)]
+    coordinator.script("runs.Start", *answers)
+    command = ("start", "orders", "--input", '{"order_id": 7}', "--key", "k", "--version", "2", "--label", "vip=yes")
 
-    result = await headway("start", "orders", "--input", '{"order_id": 7}', "--key", "k", "--version", "2")
+    started, found = await headway(*command), await headway(*command)
 
-    assert result.code == 0
-    assert result.out.splitlines() == ["run r1 started (orders version 2)", "follow it with: headway watch r1"]
+    assert (started.code, found.code) == (0, 0)
+    assert started.out.splitlines() == ["run r1 started (orders version 2)", "follow it with: headway watch r1"]
+    assert found.out.splitlines()[0] == "run r1 was there already under the key (orders version 2)"
     request = coordinator.requests["runs.Start"][0]
     assert (request.input, request.key, request.version) == (b'{"order_id":7}', "k", 2)
+    assert dict(request.labels) == {"vip": "yes"}
 
 
 async def test_input_can_come_from_a_file_or_from_standard_input(
@@ -129,7 +133,7 @@ async def test_waiting_ends_with_the_runs_success(
     state: str, headway: CommandLine, coordinator: ScriptedCoordinator
 ) -> None:
     message, code = STATES[state]
-    coordinator.script("runs.Start", runs_pb2.StartResponse(run_id="r1", version=2))
+    coordinator.script("runs.Start", runs_pb2.StartResponse(run_id="r1", version=2, existed=True))
     coordinator.script("runs.Watch", Stream(messages=[progress(1, "RunStarted", message)]))
     coordinator.script("runs.Get", runs_pb2.GetResponse(run=run(message)))
 
@@ -140,6 +144,7 @@ async def test_waiting_ends_with_the_runs_success(
     assert people.out.splitlines()[-1] == f"{state} after 3m12s"
     assert program.document["state"] == state
     assert program.document["run_id"] == "r1"
+    assert program.document["existed"] is True
 
 
 @pytest.mark.parametrize("state", sorted(STATES))
@@ -198,6 +203,7 @@ async def test_the_duration_of_a_reopened_run_is_said_to_contain_its_pause(
 ) -> None:
     reopened = run(runs_pb2.RUN_STATE_SUCCEEDED)
     reopened.epoch = 2
+    reopened.labels["vip"] = "yes"
     coordinator.script("runs.List", runs_pb2.ListResponse(runs=[run(runs_pb2.RUN_STATE_SUCCEEDED), reopened]))
     coordinator.script("runs.Get", runs_pb2.GetResponse(run=reopened))
 
@@ -207,6 +213,8 @@ async def test_the_duration_of_a_reopened_run_is_said_to_contain_its_pause(
     assert "3m12s, reopened" not in first
     assert "3m12s, reopened" in second
     assert "(3m12s, reopened)" in shown
+    assert "state     succeeded  (reopened: epoch 2)" in shown
+    assert "labels    vip=yes" in shown
 
 
 async def test_list_reads_no_further_than_the_limit(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
@@ -220,7 +228,7 @@ async def test_list_reads_no_further_than_the_limit(headway: CommandLine, coordi
     assert header.split() == ["RUN", "WORKFLOW", "VERSION", "STATE", "STARTED", "DURATION", "ERROR"]
     assert len(rows) == 3
     assert "exec_failed: card declined" in rows[0]
-    assert len(coordinator.requests["runs.List"]) == 2
+    assert [request.page_size for request in coordinator.requests["runs.List"]] == [4, 4]
     assert result.err == "(the first 3; --limit shows more)\n"
     assert list(coordinator.requests["runs.List"][0].filter.states) == [runs_pb2.RUN_STATE_FAILED]
 
@@ -312,8 +320,10 @@ async def test_show_says_how_many_items_were_undone_and_where_failed_ones_are_fo
     coordinator.script("runs.ListItems", runs_pb2.ListItemsResponse(items=items))
 
     shown = (await headway("show", "r1")).out
-    _, *rows = (await headway("show", "r1", "each")).out.splitlines()
+    _, *rows = (await headway("show", "r1", "each", "--state", "succeeded", "--limit", "7")).out.splitlines()
 
+    (request,) = coordinator.requests["runs.ListItems"]
+    assert (request.path, request.state, request.page_size) == ("each", runs_pb2.RUN_STATE_SUCCEEDED, 8)
     assert "failed (5 of 9 done, 1 failed, 2 cancelled, 5 undone)" in shown
     assert "  what failed in it: headway show r1 each --state failed" in shown
     assert [row.split("\t")[1] for row in rows] == ["succeeded (undone)", "succeeded"]
@@ -506,7 +516,119 @@ async def test_show_says_what_a_stuck_run_waits_for(headway: CommandLine, coordi
         "  approve: signal 'approval'",
         "  charge: its next try at 2026-01-02 12:00:30Z (in 30.0s), after 2 failed; last: exec_failed HTTPError: 503 …",
     ]
+    assert lines[lines.index("charge retrying: exec_failed HTTPError") + 1 :] == ["  503", "  second line"]
     assert (await headway("show", "r1", "--json")).document["waits_for"][3] == "approve: signal 'approval'"
+
+
+@pytest.mark.parametrize(
+    ("task", "of_run", "told"),
+    [
+        (
+            runs_pb2.Task(
+                path="pack",
+                state=runs_pb2.TASK_STATE_RUNNING,
+                owner="w1",
+                lease_expires_at=stamp(NOON + timedelta(seconds=30)),
+                progress=runs_pb2.Progress(percent=40, message="half", at=stamp(NOON - timedelta(seconds=5))),
+            ),
+            {},
+            "worker w1, whose lease lasts 30.0s more unless renewed; told 40 % half, 5.0s ago",
+        ),
+        (
+            runs_pb2.Task(path="pack", state=runs_pb2.TASK_STATE_RUNNING, owner="w1"),
+            {},
+            "worker w1, which holds its lease",
+        ),
+        (runs_pb2.Task(path="both", type="join", state=runs_pb2.TASK_STATE_PENDING), {}, "branches that lead to it"),
+        (
+            runs_pb2.Task(
+                path="nap", type="wait", state=runs_pb2.TASK_STATE_WAITING, due_at=stamp(NOON - timedelta(hours=1))
+            ),
+            {},
+            "its time, until 2026-01-02 11:00:00Z (due 1h00m ago: is the timers service up?)",
+        ),
+        (
+            runs_pb2.Task(path="finally", type="finally", state=runs_pb2.TASK_STATE_WAITING),
+            {},
+            "what runs at the end: headway show r1 finally",
+        ),
+        (
+            runs_pb2.Task(
+                path="each",
+                type="map",
+                state=runs_pb2.TASK_STATE_WAITING,
+                items=runs_pb2.ItemCounts(total=9, succeeded=2, running=3),
+            ),
+            {},
+            "3 of 9 items under way",
+        ),
+        (
+            runs_pb2.Task(path="pay", type="subflow", state=runs_pb2.TASK_STATE_WAITING),
+            {"paused_at": stamp(NOON)},
+            "the run to be resumed: held by the pause",
+        ),
+        (
+            runs_pb2.Task(path="pay", type="subflow", state=runs_pb2.TASK_STATE_WAITING, child_run_id="c1"),
+            {"paused_at": stamp(NOON)},
+            "run c1 to end",
+        ),
+        (runs_pb2.Task(path="over", type="call", state=runs_pb2.TASK_STATE_FAILED), {"finished_at": stamp(NOON)}, None),
+    ],
+)
+async def test_what_a_run_waits_for_is_told_by_what_its_task_does(
+    task: runs_pb2.Task,
+    of_run: dict[str, Timestamp],
+    told: str | None,
+    headway: CommandLine,
+    coordinator: ScriptedCoordinator,
+) -> None:
+    shown = run(runs_pb2.RUN_STATE_FAILED if told is None else runs_pb2.RUN_STATE_RUNNING)
+    for name, instant in of_run.items():
+        getattr(shown, name).CopyFrom(instant)
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=shown, tasks=[task]))
+
+    waits_for = (await headway("show", "r1", "--json")).document["waits_for"]
+
+    assert waits_for == ([] if told is None else [f"{task.path}: {told}"])
+
+
+@pytest.mark.parametrize(
+    ("task", "state", "tries", "duration"),
+    [
+        (runs_pb2.Task(state=runs_pb2.TASK_STATE_FAILED, disposition="handled", tries=1), "failed (handled)", "1", "-"),
+        (runs_pb2.Task(state=runs_pb2.TASK_STATE_FAILED, disposition="unhandled"), "failed", "0", "-"),
+        (runs_pb2.Task(state=runs_pb2.TASK_STATE_CANCELLED, cause="beaten"), "cancelled (beaten)", "0", "-"),
+        (runs_pb2.Task(state=runs_pb2.TASK_STATE_SUCCEEDED, undoes="pay"), "succeeded (undoes pay)", "0", "-"),
+        (
+            runs_pb2.Task(
+                state=runs_pb2.TASK_STATE_RUNNING,
+                ready_at=stamp(NOON - timedelta(minutes=9)),
+                leased_at=stamp(NOON - timedelta(seconds=7)),
+            ),
+            "running",
+            "0",
+            "7.0s",
+        ),
+        (
+            runs_pb2.Task(
+                state=runs_pb2.TASK_STATE_RETRYING, tries=2, losses=1, leased_at=stamp(NOON - timedelta(minutes=9))
+            ),
+            "retrying",
+            "2 (+1 lost)",
+            "-",
+        ),
+    ],
+)
+async def test_a_tasks_line_tells_what_became_of_it(
+    task: runs_pb2.Task, state: str, tries: str, duration: str, headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    task.path = "step"
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=run(runs_pb2.RUN_STATE_RUNNING), tasks=[task]))
+
+    shown = (await headway("show", "r1")).out.splitlines()
+
+    (row,) = [line.split("\t") for line in shown if line.startswith("step\t")]
+    assert (row[2], row[4], row[6]) == (state, tries, duration)
 
 
 async def test_show_prints_the_table_of_tasks_and_the_failures_in_full(
@@ -523,7 +645,11 @@ async def test_show_prints_the_table_of_tasks_and_the_failures_in_full(
         created_at=stamp(NOON - timedelta(seconds=5)),
         finished_at=stamp(NOON - timedelta(seconds=1)),
         error=runs_pb2.TaskError(
-            failure_class="exec_failed", type="CardDeclined", message="no funds\nask the customer", trace="at line 7"
+            failure_class="exec_failed",
+            type="CardDeclined",
+            message="no funds\nask the customer",
+            trace="at line 7",
+            details=b'{"code": 51}',
         ),
     )
     stale = runs_pb2.StaleReport(path="charge", attempt=2, owner="w0", answer="STALE_ATTEMPT", at=stamp(NOON))
@@ -543,7 +669,7 @@ async def test_show_prints_the_table_of_tasks_and_the_failures_in_full(
     assert lines[header].split() == ["PATH", "TYPE", "STATE", "ATTEMPT", "TRIES", "OWNER", "DURATION", "ERROR"]
     assert lines[header + 1].split()[:8] == ["charge", "call", "failed", "3", "2", "(+1", "lost)", "w1"]
     begin = lines.index("charge failed: exec_failed CardDeclined")
-    assert lines[begin + 1 : begin + 4] == ["  no funds", "  ask the customer", "  at line 7"]
+    assert lines[begin + 1 : begin + 5] == ["  no funds", "  ask the customer", '  {"code": 51}', "  at line 7"]
     assert lines[-1].startswith("a report of w0 for charge attempt 2 came too late (STALE_ATTEMPT")
 
 
@@ -584,6 +710,10 @@ async def test_an_errors_place_is_not_named_twice(headway: CommandLine, coordina
             "lease lost; again as attempt 3",
         ),
         (
+            b'["ReapLease",{"path":"charge","outcome":"released"}],["DispatchTask",{"path":"charge","attempt":3}]',
+            "given back unrun; again as attempt 3",
+        ),
+        (
             (
                 b'["FailTask",{"path":"charge","failure":{"failure_class":"timeout","type":"attempt_timeout",'
                 b'"message":"after 30 ms"}}],["ScheduleRetry",{"path":"charge","due_at":"2026-01-02T12:00:05Z"}]'
@@ -609,6 +739,36 @@ async def test_the_end_of_a_lease_says_what_became_of_the_attempt(
     assert line.split("\t")[-1] == told
 
 
+@pytest.mark.parametrize(
+    ("kind", "event", "told"),
+    [
+        ("RunStarted", b'{"workflow":"w","version":2,"key":"K-7","input":{}}', "workflow=w version=2 key=K-7"),
+        ("RunRetried", b'{"chosen":["charge","ship"]}', "from charge, ship"),
+        ("RunRetried", b'{"chosen":[]}', ""),
+        ("RunCancelled", b'{"reason":"too late"}', "reason=too late"),
+        ("TimerFired", b'{"kind":"wait"}', "kind=wait"),
+        ("NodeCompleted", b'"of a newer server"', ""),
+    ],
+)
+async def test_an_events_line_tells_its_facts(
+    kind: str, event: bytes, told: str, headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    recorded = progress(1, kind, runs_pb2.RUN_STATE_RUNNING, event).event
+    recorded.attempt = 2
+    coordinator.script("runs.GetHistory", runs_pb2.GetHistoryResponse(events=[recorded]))
+    coordinator.script(
+        "runs.Watch",
+        Stream(messages=[runs_pb2.WatchResponse(event=recorded, state=runs_pb2.RUN_STATE_SUCCEEDED)]),
+    )
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=run(runs_pb2.RUN_STATE_SUCCEEDED)))
+
+    _, line = (await headway("history", "r1")).out.splitlines()
+    watched = (await headway("watch", "r1")).out.splitlines()[0]
+
+    assert line.split("\t")[2:] == [kind, "charge", "2", told]
+    assert watched.endswith(f"charge  attempt 2{'  ' * bool(told)}{told}")
+
+
 async def test_history_prints_every_event(headway: CommandLine, coordinator: ScriptedCoordinator) -> None:
     signal = progress(2, "SignalReceived", runs_pb2.RUN_STATE_RUNNING, b'{"name":"paid"}').event
     coordinator.script(
@@ -630,6 +790,7 @@ async def test_a_list_says_which_runs_are_meant(headway: CommandLine, coordinato
     result = await headway(
         "list", "--version", "2", "--state", "failed", "--state", "cancelled", "--failure-class", "timeout",
         "--key", "ORDER-*", "--label", "customer=42", "--since", "2h", "--older-than", "2026-01-02T13:00:00+02:00",
+        "--finished-since", "30m", "--finished-until", "1m",
     )  # fmt: skip
 
     assert result.code == 0
@@ -641,6 +802,8 @@ async def test_a_list_says_which_runs_are_meant(headway: CommandLine, coordinato
         labels={"customer": "42"},
         created_from=stamp(NOON - timedelta(hours=2)),
         created_until=stamp(NOON - timedelta(hours=1)),
+        finished_from=stamp(NOON - timedelta(minutes=30)),
+        finished_until=stamp(NOON - timedelta(minutes=1)),
     )
 
 
@@ -668,11 +831,16 @@ async def test_digits_that_several_ids_begin_with_name_none_and_all_are_listed(
     coordinator.script("runs.List", runs_pb2.ListResponse(runs=runs), runs_pb2.ListResponse())
 
     several, none = await headway("cancel", "00"), await headway("show", "ff")
+    many = [runs_pb2.Run(run_id=f"{number:032x}", workflow="w") for number in range(11)]
+    coordinator.script("runs.List", runs_pb2.ListResponse(runs=many))
+    more = await headway("show", "00")
 
     assert (several.code, none.code) == (2, 2)
     assert all(each.run_id in several.err for each in runs)
     assert "no run's id begins with ff in namespace default; `headway list` shows" in none.err
     assert not coordinator.requests["runs.Cancel"]
+    assert "…" not in several.err
+    assert (more.err.count("  w  "), more.err.splitlines()[-1]) == (10, "  …")
 
 
 async def test_parents_and_children_are_shown_and_listed(
@@ -687,9 +855,12 @@ async def test_parents_and_children_are_shown_and_listed(
     shown = await headway("show", "r1")
     document = (await headway("show", "r1", "--json")).document
     await headway("list", "--parent", "p1")
+    await headway("show", "r1", "each[3]")
 
     assert "parent    run p1, node each[3].step" in shown.out.splitlines()
     assert "  deeper: run c1 to end" in shown.out.splitlines()
+    assert shown.out.splitlines()[-2:] == ["runs started", "  deeper  c1"]
+    assert [request.scope for request in coordinator.requests["runs.Get"]] == ["", "", "each[3]"]
     assert (document["run"]["parent_run_id"], document["run"]["parent_path"]) == ("p1", "each[3].step")
     assert document["tasks"][0]["child_run_id"] == "c1"
     assert coordinator.requests["runs.List"][0].filter.parent_run_id == "p1"

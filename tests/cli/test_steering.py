@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import grpc
 import pytest
@@ -40,11 +41,18 @@ async def test_a_signal_whose_id_came_before_is_told_apart_and_another_payload_i
     assert (document["is_repeat"], document["differs"]) == (True, True)
 
 
-@pytest.mark.parametrize(("chosen", "when"), [(["charge"], "when that has ended"), ([], "at once")])
+@pytest.mark.parametrize(
+    ("fields", "when"),
+    [
+        ({"chosen": ["charge"]}, "when that has ended"),
+        ({"reset": ["charge"]}, "when that has ended"),
+        ({}, "at once: all else stays as it ended"),
+    ],
+)
 async def test_a_retry_says_that_what_runs_at_the_end_runs_again(
-    chosen: list[str], when: str, headway: CommandLine, coordinator: ScriptedCoordinator
+    fields: dict[str, Any], when: str, headway: CommandLine, coordinator: ScriptedCoordinator
 ) -> None:
-    answer = runs_pb2.RetryResponse(chosen=chosen, epoch=2, runs_finally=True)
+    answer = runs_pb2.RetryResponse(**fields, epoch=2, runs_finally=True)
     coordinator.script("runs.Retry", answer, answer)
 
     told = await headway("retry", "r1", "--dry-run")
@@ -65,6 +73,9 @@ async def test_a_refusal_is_one_sentence_and_exit_2(headway: CommandLine, coordi
     assert result.code == 2
     assert result.out == ""
     assert result.err == "headway: run r1 has succeeded\n"
+    coordinator.script("runs.Signal", Refusal(reason="RUN_NOT_FOUND", message="There is no run r1."))
+    there_is_none = await headway("signal", "r1", "approval")
+    assert there_is_none.err.startswith("headway: There is no run r1. `headway list` shows the runs")
 
 
 @pytest.mark.parametrize(
@@ -92,6 +103,19 @@ async def test_cancel_tells_whether_it_is_over(
     request = coordinator.requests["runs.Cancel"][0]
     assert request.reason == "wrong"
     assert request.grace.ToTimedelta() == timedelta(seconds=90)
+    assert not request.no_compensation
+
+
+async def test_a_cancel_that_names_no_grace_tells_the_servers_and_may_undo_nothing(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Cancel", runs_pb2.CancelResponse(state=runs_pb2.RUN_STATE_RUNNING))
+
+    result = await headway("cancel", "r1", "--no-compensation")
+
+    assert "attempts that do not end within 60 s are closed as unknown" in result.out
+    request = coordinator.requests["runs.Cancel"][0]
+    assert (request.HasField("grace"), request.no_compensation) == (False, True)
 
 
 async def test_retry_prints_what_is_redone_and_what_is_kept(
@@ -102,7 +126,11 @@ async def test_retry_prints_what_is_redone_and_what_is_kept(
     )
 
     result = await headway("retry", "r1", "--from", "charge", "--from", "ship", "--dry-run", "--render-inputs")
+    done = await headway("retry", "r1")
+    document = (await headway("retry", "r1", "--json")).document
 
+    assert done.out.splitlines()[0] == "run r1 is reopened as epoch 2"
+    assert (document["run_id"], document["dry_run"], document["epoch"]) == ("r1", False, 2)
     assert result.out.splitlines() == [
         "run r1 would be reopened as epoch 2",
         "  starts again  charge",
@@ -159,6 +187,10 @@ async def test_a_retry_tells_of_items_and_effects(headway: CommandLine, coordina
             kept=980,
             paths=[f"resize[{index}]" for index in range(8)],
         ),
+        runs_pb2.RetriedItems(
+            path="crop", total=9, undone=4, chosen=1, kept=4, paths=[f"crop[{index}]" for index in range(5)]
+        ),
+        runs_pb2.RetriedItems(path="trim", total=9, unbegun=2, kept=7),
         runs_pb2.RetriedItems(path="pack", anew=True, total=7),
     ]
     answer = runs_pb2.RetryResponse(
@@ -183,6 +215,11 @@ async def test_a_retry_tells_of_items_and_effects(headway: CommandLine, coordina
             "  in resize     of 1000: 6 that failed and 2 that were stopped run again (resize[0], resize[1], resize[2],"
             " resize[3], resize[4], …); 12 that were not begun follow; 980 stay as they are"
         ),
+        (
+            "  in crop       of 9: 4 that were undone and 1 that were named run again (crop[0], crop[1], crop[2],"
+            " crop[3], crop[4]); 4 stay as they are"
+        ),
+        "  in trim       of 9: 2 that were not begun follow; 7 stay as they are",
         "  in pack       all items run again, however many there are then (there were 7)",
         "  undone        hotel, by no_hotel: it is done anew, under a new idempotency key",
         "  undone        car, perhaps (failed), by no_car: it is done anew, under a new idempotency key",

@@ -5,13 +5,23 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from headway.cli.output import Output
 from headway.cli.table import Cell, Column, fit
-from headway.cli.telling import RUN_COLUMNS, TASK_COLUMNS, run_row, run_state_text, task_row
-from headway.client import Run, RunError, RunState, Task, TaskError, TaskState
+from headway.cli.telling import (
+    RUN_COLUMNS,
+    TASK_COLUMNS,
+    item_row,
+    outputs,
+    run_error_line,
+    run_row,
+    span,
+    task_row,
+)
+from headway.client import Item, Run, RunError, RunState, Task, TaskError, TaskState
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 RUN_ID = "0198c0de4b7f7a00a1b2c3d4e5f60718"
@@ -140,7 +150,73 @@ def test_a_terminal_gets_lines_of_its_width(monkeypatch: pytest.MonkeyPatch) -> 
     assert rows[2] == "(VERSION, DURATION: no room; a wider terminal or --json shows more)"
 
 
-def test_a_run_of_which_only_finally_runs_says_how_it_will_end() -> None:
-    run = replace(failed_run(), state=RunState.RUNNING, cancelling=True, concluded=RunState.CANCELLED)
+@pytest.mark.parametrize(
+    ("flags", "state", "short"),
+    [
+        ({}, "running", "running"),
+        ({"cancelling": True}, "running (cancelling)", "cancelling"),
+        ({"cancelling": True, "compensating": True}, "running (compensating)", "compensating"),
+        ({"compensating": True}, "running (compensating)", "compensating"),
+        ({"cancelling": True, "concluded": RunState.CANCELLED}, "running (finally, then cancelled)", "finally"),
+        ({"compensating": True, "paused_at": NOON}, "running (compensating) (paused)", "paused"),
+    ],
+)
+def test_a_runs_state_is_told_with_its_flags_and_where_there_is_no_room_by_one_of_them(
+    flags: dict[str, Any], state: str, short: str
+) -> None:
+    cell = run_row(replace(failed_run(), state=RunState.RUNNING, **flags), NOON)[3]
 
-    assert run_state_text(run).plain == "running (finally, then cancelled)"
+    assert isinstance(cell, Cell)
+    assert (str(cell.text), str(cell.short)) == (state, short)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (-1, "0ms"),
+        (0.34, "340ms"),
+        (4.25, "4.2s"),
+        (60, "1m00s"),
+        (192, "3m12s"),
+        (7_500, "2h05m"),
+        (273_600, "3d04h"),
+    ],
+)
+def test_a_duration_is_told_in_the_two_largest_units_that_matter(seconds: float, told: str) -> None:
+    assert span(timedelta(seconds=seconds)) == told
+
+
+@pytest.mark.parametrize(
+    ("message", "paths", "told"),
+    [
+        ("charge: KeyError", ("charge",), "timeout at charge: KeyError"),
+        ("charge: KeyError", ("charge", "ship"), "timeout at charge, ship: charge: KeyError"),
+        ("no\n task  succeeded", (), "timeout: no task succeeded"),
+    ],
+)
+def test_a_runs_error_names_each_place_once(message: str, paths: tuple[str, ...], told: str) -> None:
+    assert run_error_line(RunError(failure_class="timeout", message=message, paths=paths)) == told
+
+
+def test_an_item_tells_its_error_with_its_place_and_how_long_it_took() -> None:
+    error = RunError(failure_class="exec_failed", message="crop: no room", paths=("each[2].crop",))
+    item = Item(
+        path="each[2]",
+        index=2,
+        place=2,
+        state=RunState.FAILED,
+        created_at=NOON - timedelta(minutes=2),
+        finished_at=NOON - timedelta(minutes=1),
+        error=error,
+        output=None,
+    )
+
+    told = item_row(item, NOON, 80)
+
+    assert (told[0], told[2], told[3]) == ("each[2]", "1m00s", "exec_failed at each[2].crop: crop: no room")
+
+
+def test_outputs_are_cut_to_what_is_left_beside_the_longest_path() -> None:
+    tasks = [replace(failed_task("w"), path=path, output="x" * 200) for path in ("a", "a" * 40)]
+
+    assert [len(line) <= 100 for line in outputs(tasks, 100)] == [True, True]

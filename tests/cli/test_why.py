@@ -83,6 +83,13 @@ async def test_of_many_items_that_wait_alike_three_are_told_and_what_to_do_is_sa
     lines = (await headway("why", "r1")).out.splitlines()[1:]
 
     assert lines[0:6:2] == [f"  each[{index}].hear  [signal]" for index in range(3)]
+    apart = [
+        runs_pb2.Reason(path=f"n{index}", kind=runs_pb2.REASON_KIND_SIGNAL, message="So.", signal=f"go_{index}")
+        for index in range(7)
+    ]
+    coordinator.script("runs.Explain", runs_pb2.ExplainResponse(run=ANSWER.run, message="", reasons=apart))
+    steps = [line for line in (await headway("why", "r1")).out.splitlines() if line.startswith("next:")]
+    assert steps == [f"next: headway signal r1 go_{index}" for index in range(5)]
     assert lines[6:] == [
         "  … and 37 more of each[…].hear  [signal]",
         "  each[7].pay  [leased]",
@@ -96,15 +103,19 @@ async def test_of_a_subflow_node_that_failed_the_next_step_is_its_run(
 ) -> None:
     error = runs_pb2.TaskError(type="SubflowFailed", details=b'{"workflow": "pay", "run_id": "c1", "nodes": ["x"]}')
     failed = runs_pb2.Reason(path="pay", kind=runs_pb2.REASON_KIND_FAILED, message="So.", error=error)
+    closed = runs_pb2.Reason(path="ship", kind=runs_pb2.REASON_KIND_CLOSED, message="So.")
     paused = runs_pb2.Run(run_id="r1", state=runs_pb2.RUN_STATE_RUNNING, paused_at=Timestamp(seconds=1))
     coordinator.script(
         "runs.Explain",
         runs_pb2.ExplainResponse(run=ANSWER.run, message="", reasons=[failed]),
         runs_pb2.ExplainResponse(run=paused, message=""),
+        runs_pb2.ExplainResponse(run=ANSWER.run, message="", reasons=[closed]),
     )
 
     after_failure = (await headway("why", "r1")).out.splitlines()
     while_paused = (await headway("why", "r1")).out.splitlines()
+    after_closing = (await headway("why", "r1")).out.splitlines()
 
     assert after_failure[-2:] == ["next: headway why c1", "next: headway retry r1 --dry-run"]
     assert while_paused[-1] == "next: headway resume r1"
+    assert after_closing[-1] == "next: headway retry r1 --dry-run"

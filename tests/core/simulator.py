@@ -163,8 +163,8 @@ class World:
 
     # --- the run's events
 
-    def start(self, given: Json = None) -> World:
-        """Start the run."""
+    def start(self, given: Json = None, *, deadline_at: datetime | None = None) -> World:
+        """Start the run. `deadline_at`: of its parent."""
         document = EMPTY if given is None else Document.of(given)
         self._submit(
             RunStarted(
@@ -177,6 +177,7 @@ class World:
                 trace="",
                 input=document,
                 labels=labels_of(self.graph.plan.labels, {}, document),
+                deadline_at=deadline_at,
             )
         )
         return self

@@ -6,6 +6,7 @@ import pytest
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.admission import Answer
+from headway.coordinator.core.decide._ending import NAMED_PATHS
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.refusals import NodeUndoes
 from tests.core.invariants import begin, check_replay
@@ -173,6 +174,32 @@ def test_what_was_lost_while_the_run_was_stopped_is_undone_for_nobody_knows() ->
     assert world.states()["hotel"] == "cancelled"
     assert world.states()["no_hotel"] == "failed"  # there is no output to read: an expression of it cannot be evaluated
     assert world.state is RunState.CANCELLED
+
+
+def test_what_nobody_knew_of_and_was_undone_is_done_anew_by_a_retry() -> None:
+    world = begin(TRIP)
+    world.lease("hotel")
+    world.cancel(grace_ms=1_000)
+    world.fire(world.next_timer())
+
+    world.retry()
+
+    assert (world.ready(), world.task("hotel").generation) == (["hotel"], 2)
+
+
+def test_of_many_failures_and_what_could_not_be_undone_the_error_names_some() -> None:
+    names = [f"f{number}" for number in range(NAMED_PATHS)]
+    others = ", ".join(f"{name}: {{type: call, handler: h}}" for name in names)
+    undone = "a: {type: call, handler: h, compensate: no_a}, no_a: {type: call, handler: h}"
+    world = begin(f"on_failure: drain\nnodes: {{{undone}, {others}}}")
+    world.run_task("a")
+
+    for name in (*names, "no_a"):
+        world.fail_task(name)
+
+    assert world.run.error is not None
+    assert "not undone: a (no_a failed)" in str(world.run.error["message"])
+    assert world.run.error["paths"] == sorted(names)
 
 
 def test_a_deadline_does_not_stop_what_undoes() -> None:

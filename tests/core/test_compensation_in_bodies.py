@@ -336,6 +336,7 @@ def test_what_nobody_knew_of_before_a_retry_is_passed_over_a_few_at_a_time_and_t
         assert world.fire(world.next_timer())
     world.run_task("no_hall")
     assert world.state is RunState.FAILED
+    assert not [row.path for row in (world.db.loops["seats"], *world.db.scopes.values()) if row.undone]
     check_what_is_undone(world)
     check_replay(world)
 

@@ -27,11 +27,19 @@ RETRY = "retry: {max_attempts: 5, initial: 10s, factor: 1, jitter: 0.5}"
          "request.timeout, 2m, is longer than timeout.attempt, 30s, which ends it before", False),
         (f"{HTTP}, timeout: 1m", "", "2m",
          "request.timeout, 2m, is longer than timeout.total, 1m, which ends it before", False),
+        ("type: http, request: {url: '${input.u}', timeout: 2m}, timeout: 1m", "", "2m",
+         "request.timeout, 2m, is longer than timeout.total, 1m, which ends it before", False),
+        (HTTP, "deadline: 1m\n", "2m",
+         "request.timeout, 2m, is longer than the run's deadline, 1m, which ends it before", True),
+        (f"{CALL}, timeout: 1m, lease: 2m", "", "2m",
+         "lease, 2m, is longer than timeout.total, 1m, which ends the attempt before it can run out", True),
         (f"{CALL}, timeout: {{attempt: 30s}}, lease: 2m", "", "2m",
          "lease, 2m, is longer than timeout.attempt, 30s, which ends the attempt before it can run out", True),
         (f"{CALL}, {RETRY}, timeout: 4s", "", "10s",
          "no retry fits into timeout.total, 4s, since the first pause takes 5s", True),
         (f"{CALL}, {RETRY}, timeout: 12s", "", "5",
+         "at most 3 of 5 attempts fit into timeout.total, 12s, by the pauses alone", True),
+        (f"{CALL}, {RETRY[:-1]}, rules: [{{errors: [E]}}]}}, timeout: 12s", "", "5",
          "at most 3 of 5 attempts fit into timeout.total, 12s, by the pauses alone", True),
         (f"{CALL}, {RETRY}", "deadline: 4s\n", "10s",
          "no retry fits into the run's deadline, 4s, since the first pause takes 5s", True),
@@ -59,10 +67,14 @@ RETRY = "retry: {max_attempts: 5, initial: 10s, factor: 1, jitter: 0.5}"
          "", "30s", "no retry fits into n's timeout, 20s, since the first pause takes 30s", True),
         (f"type: repeat, until: true, max_iterations: 3, delay: 1m, timeout: 30s, body: {{{CALL}}}", "", "1m",
          "n's timeout, 30s, is over before delay, 1m, is: there is never a second iteration", True),
+        (f"type: repeat, until: true, max_iterations: 3, delay: 1m, timeout: 60s, body: {{{CALL}}}", "", "1m",
+         "n's timeout, 1m, is over before delay, 1m, is: there is never a second iteration", True),
         (f"type: repeat, until: true, max_iterations: 3, delay: 2h, body: {{{CALL}}}", "deadline: 1h\n", "2h",
          "the run's deadline, 1h, is over before delay, 2h, is: there is never a second iteration", True),
         (f"{CALL}, timeout: {{queue: 2h}}", "deadline: 1h\n", "2h",
          "timeout.queue, 2h, is longer than the run's deadline, 1h, which ends it before", True),
+        (f"{CALL}, timeout: {{heartbeat: 2h}}", "deadline: 1h\n", "2h",
+         "timeout.heartbeat, 2h, is longer than the run's deadline, 1h, which ends it before", True),
     ],
 )  # fmt: skip
 def test_what_is_cut_short_is_named_where_it_stands(
@@ -83,11 +95,34 @@ def test_what_is_cut_short_is_named_where_it_stands(
         (f"{CALL}, {RETRY[:-1]}, rules: [{{errors: [E]}}]}}, timeout: 21s", ""),
         (f"type: map, over: [1], timeout: 1m, body: {{{CALL}, timeout: 1m}}", "deadline: 1h\n"),
         (f"type: map, over: [1], timeout: 1m, body: {{{CALL}}}", "defaults: {timeout: 10m}\n"),
+        (CALL, "defaults: {retry: {max_attempts: 5, initial: 10s}}\ndeadline: 4s\n"),
         (f"type: repeat, until: true, max_iterations: 30, delay: 10s, timeout: 30s, body: {{{CALL}}}", ""),
     ],
 )
 def test_what_fits_is_left_alone(node: str, workflow: str) -> None:
     assert told(node, workflow) == []
+
+
+@pytest.mark.parametrize(
+    ("node", "workflow", "message"),
+    [
+        (CALL, "defaults: {timeout: 2h}\ndeadline: 1h\n",
+         "timeout.total, 2h, is longer than the run's deadline, 1h, which ends it before"),
+        (f"{CALL}, timeout: 4s", "defaults: {retry: {max_attempts: 5, initial: 10s, jitter: 0}}\n",
+         "no retry fits into timeout.total, 4s, since the first pause takes 10s"),
+    ],
+)  # fmt: skip
+def test_what_comes_from_the_defaults_is_named_at_its_node(node: str, workflow: str, message: str) -> None:
+    assert told(node, workflow) == [(0, message, True)]
+
+
+def test_in_a_map_that_may_take_longer_than_the_run_the_runs_deadline_counts() -> None:
+    node = "type: map, over: [1], timeout: 10m, body: {type: wait, duration: 7m}"
+
+    assert [message for _, message, _ in told(node, "deadline: 5m\n")] == [
+        "timeout.total, 10m, is longer than the run's deadline, 5m, which ends it before",
+        "the run's deadline, 5m, is over before duration, 7m, is",
+    ]
 
 
 def test_in_finally_only_its_own_time_out_counts() -> None:

@@ -77,6 +77,27 @@ def test_a_map_whose_items_cost_much_goes_on_in_further_decisions() -> None:
     assert all(state in ("ready", "waiting") for state in world.states().values())
 
 
+def test_a_repeat_whose_iterations_cost_much_goes_on_in_further_decisions() -> None:
+    graph = workflow(f"""
+        nodes:
+          again:
+            type: repeat
+            until: "index == 98"
+            max_iterations: 99
+            body:
+              nodes:
+                work: {{type: set, values: {{x: "${{{COSTLY}}}"}}}}
+    """)
+    world = World(graph, thorough=False).start({"l": list(range(99))})
+    decisions = 1
+    while not world.run.is_final:
+        world.fire(world.next_timer())
+        decisions += 1
+
+    assert decisions > 2
+    assert world.state == "succeeded"
+
+
 def test_a_signal_whose_filters_cost_too_much_fails_the_node_that_waits_and_is_not_passed_over() -> None:
     costly = COSTLY.replace("input.l", "payload.l")
     graph = workflow(f"""

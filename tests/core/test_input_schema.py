@@ -84,9 +84,10 @@ JSON_VALUES = st.recursive(
 
 @given(value=JSON_VALUES)
 def test_any_value_fits_or_is_told_why_not(value: Any) -> None:
-    for path, message in misfits(SCHEMA, value):
-        assert path.startswith("$")
-        assert message
+    found = misfits(SCHEMA, value)
+
+    assert found or (isinstance(value, dict) and {"order_id", "amount"} <= value.keys())
+    assert all(path.startswith("$") and message for path, message in found)
 
 
 # What a schema may cost. Counted in steps, so that a slow machine does not fail them.

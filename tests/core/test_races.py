@@ -92,6 +92,21 @@ def test_a_loser_that_succeeds_all_the_same_has_succeeded_and_nothing_follows() 
     assert (world.task("after_slow").state, world.task("after_slow").cause) == (TaskState.CANCELLED, "beaten")
 
 
+def test_a_loser_that_fell_silent_is_left_alone_by_a_retry_for_which_the_join_stays_fired() -> None:
+    world = begin(
+        RACE.replace(", compensate: undo_slow", "").replace("      undo_slow: {type: call, handler: a}\n", "")
+    )
+    world.lease("slow")
+    world.run_task("fast")
+    world.run_task("shared")
+    world.run_task("aside")
+    world.fire(world.next_timer())
+    assert world.task("slow").cause == "unknown"
+    world.fail_task("use")
+
+    assert world.retry().chosen == ("use",)
+
+
 def test_a_loser_that_falls_silent_is_closed_after_the_grace_and_undone_when_the_run_fails() -> None:
     world = begin(RACE)
     world.lease("slow")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.plan import Json
 from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, NothingToRetry, RunNotFinished
 from tests.core.invariants import begin, check_replay
-from tests.core.simulator import World
+from tests.core.simulator import EPOCH, World
 
 ORDER = """
     nodes:
@@ -46,6 +48,26 @@ def test_what_is_left_in_a_map_that_was_passed_over_since_cannot_be_chosen() -> 
 
     with pytest.raises(NodeNotReached):
         world.retry("each[0].step")
+
+
+def test_what_is_left_of_items_that_a_map_no_longer_has_cannot_be_chosen() -> None:
+    world = begin("""
+        nodes:
+          first: {type: call, handler: a}
+          each: {type: map, over: "${nodes.first.output}", body: {type: call, handler: a}}
+          after: {type: call, handler: a}
+        edges: [[first, each, after]]
+    """)
+    for items in ([1, 2], [1]):
+        world.run_task("first", list[Json](items))
+        for index in range(len(items)):
+            world.run_task(f"each[{index}].step")
+        world.fail_task("after")
+        if len(items) == 2:
+            world.retry("first")
+
+    with pytest.raises(NodeNotReached):
+        world.retry("each[1].step")
 
 
 def test_the_redo_set_is_the_chosen_node_and_all_that_is_reachable_from_it() -> None:
@@ -310,6 +332,51 @@ def test_a_node_that_failed_for_an_unknown_condition_does_not_run_because_of_a_r
     assert world.task("b").cause == "not_chosen"
 
 
+def test_only_the_condition_that_could_not_be_told_is_told_again() -> None:
+    world = begin("""
+        nodes:
+          s: {type: call, handler: a}
+          keep: {type: set, values: {go: "${nodes.s.output.go}", odd: "${nodes.s.output.odd}"}}
+          a: {type: call, handler: a}
+          c: {type: call, handler: a}
+          b: {type: call, handler: a}
+        edges:
+          - [s, keep, a]
+          - [keep, c]
+          - {from: a, to: b, when: "vars.go"}
+          - {from: c, to: b, when: "vars.odd"}
+    """)
+    world.run_task("s", {"go": False, "odd": "no boolean"})
+    world.run_task("a")
+    world.run_task("c")
+    assert world.states()["b"] == "failed"
+
+    world.run.vars = {"go": True, "odd": False}
+    world.retry("b")
+
+    assert world.task("b").cause == "not_chosen"
+
+
+def test_what_a_handler_says_of_an_edge_lets_no_condition_be_told_again() -> None:
+    world = begin("""
+        nodes:
+          s: {type: call, handler: a}
+          keep: {type: set, values: {go: "${nodes.s.output}"}}
+          b: {type: call, handler: a}
+        edges:
+          - [s, keep]
+          - {from: keep, to: b, when: "vars.go"}
+    """)
+    world.run_task("s", True)
+    world.lease("b")
+    world.fail("b", details={"edge": 1})
+
+    world.run.vars = {"go": False}
+    world.retry("b")
+
+    assert world.ready() == ["b"]
+
+
 def test_nor_does_one_whose_other_branch_failed() -> None:
     world = begin("""
         on_failure: drain
@@ -444,3 +511,73 @@ def test_a_retry_of_a_cancelled_run_redoes_what_the_cancel_stopped_and_keeps_the
     assert world.output("both") == {"left": 2, "right": 3}
     world.run_task("last")
     assert world.state is RunState.SUCCEEDED
+
+
+# What stopped counting, and what counts again.
+
+
+def test_a_run_that_is_reopened_has_its_deadline_anew() -> None:
+    world = begin("""
+        deadline: 1h
+        nodes: {a: {type: call, handler: a}}
+    """)
+    world.advance(minutes=50)
+    world.fail_task("a")
+
+    world.retry()
+
+    assert world.db.timers == {("", "run_deadline", 0): EPOCH + timedelta(minutes=110)}
+
+
+SETS_IN_A_REPEAT = """
+    nodes:
+      a: {type: call, handler: a}
+      r:
+        type: repeat
+        max_iterations: 3
+        until: "false"
+        delay: 1m
+        body:
+          nodes:
+            mark: {type: set, values: {seen: "${has(vars.seen) ? vars.seen + 1 : 1}"}}
+            step: {type: call, handler: a}
+          edges: [[mark, step]]
+    edges: [[a, r]]
+"""
+
+
+def test_what_iterations_set_is_gone_when_a_retry_from_a_node_before_lets_the_repeat_begin_anew() -> None:
+    world = begin(SETS_IN_A_REPEAT)
+    world.run_task("a")
+    world.fail_task("r[0].step")
+    assert world.run.vars == {"seen": 1}
+
+    world.retry("a")
+
+    assert world.run.vars == {}
+    check_replay(world)
+
+
+def test_of_several_iterations_that_are_chosen_the_first_is_the_latest_one_then() -> None:
+    world = begin("""
+        nodes: {r: {type: repeat, max_iterations: 3, until: "index == 2", body: {type: call, handler: a}}}
+    """)
+    for index in range(3):
+        world.run_task(f"r[{index}].step")
+
+    world.retry("r[1].step", "r[0].step")
+
+    assert world.ready() == ["r[0].step"]
+
+
+def test_what_iterations_set_stays_when_a_repeat_that_was_stopped_in_its_delay_goes_on() -> None:
+    world = begin(SETS_IN_A_REPEAT)
+    world.run_task("a")
+    world.run_task("r[0].step")
+    world.cancel()
+
+    world.retry()
+
+    assert world.ready() == ["r[1].step"]
+    assert world.run.vars == {"seen": 2}
+    check_replay(world)

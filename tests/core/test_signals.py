@@ -276,6 +276,24 @@ def test_a_wait_that_is_run_again_needs_a_new_signal_unless_it_may_reuse_the_old
     assert world.output("ask") == (["yes", "so be it"] if reuse == "true" else ["again", "and again"])
 
 
+def test_what_is_gathered_stands_in_the_order_in_which_it_came_whatever_was_taken_first() -> None:
+    world = begin("""
+        nodes:
+          a: {type: call, handler: a}
+          ask: {type: wait_for_event, event: e, count: 2, reuse: true, filter: "payload > nodes.a.output"}
+        edges: [[a, ask]]
+    """)
+    world.run_task("a", 1)
+    world.signal("e", 1)  # fits only after the retry
+    world.signal("e", 5)
+    world.cancel()
+
+    world.retry("a")
+    world.run_task("a", 0)
+
+    assert world.output("ask") == [1, 5]
+
+
 def test_the_name_may_be_computed_when_the_wait_begins() -> None:
     world = begin("""
         nodes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.coordinator.core.admission import Answer
+from headway.coordinator.core.decide._nodes import PAYLOAD_LIMIT
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.plan import Json
 from headway.coordinator.core.refusals import (
@@ -184,27 +185,69 @@ def paused_with(path_state: str) -> World:
         world.lease("first")
     elif path_state == "succeeded":
         world.run_task("first")
+    elif path_state == "pending":
+        world.run_task("first")
+        world.run_task("second")
+        world.retry("first")
+    elif path_state == "failed":
+        world.fail_task("first", "Known")
+    elif path_state == "cancelled":
+        world = begin("""
+            nodes:
+              bad: {type: call, handler: a}
+              busy: {type: call, handler: a}
+              aside: {type: call, handler: a}
+        """)
+        world.lease("busy")
+        world.fail_task("bad")
     world.pause()
     return world
 
 
+def ended_by_no_finish() -> World:
+    world = begin("""
+        nodes:
+          a: {type: call, handler: a}
+          end: {type: finish, output: {of: "${nodes.a.output.no}"}}
+        edges: [[a, end]]
+    """)
+    world.run_task("a", {})
+    return world
+
+
+def failed_to_set() -> World:
+    world = begin("""
+        nodes:
+          a: {type: call, handler: a}
+          low: {type: set, values: {half: "${nodes.a.output.no}"}}
+        edges: [[a, low]]
+    """)
+    world.run_task("a", {})
+    return world
+
+
 @pytest.mark.parametrize(
-    ("world", "path", "output", "refusal"),
+    ("world", "path", "output", "refusal", "said"),
     [
-        (begin(CHAIN), "first", None, RunNotHeld),
-        (paused_with("running"), "first", None, NodeNotSkippable),
-        (paused_with("succeeded"), "first", None, NodeNotSkippable),
-        (paused_with("ready"), "second", None, NodeNotReached),
-        (paused_with("ready"), "nowhere", None, NodeNotFound),
-        (failed(), "second", None, NodeNotReached),
+        (begin(CHAIN), "first", None, RunNotHeld, "is running"),
+        (paused_with("running"), "first", None, NodeNotSkippable, "a worker holds it"),
+        (paused_with("succeeded"), "first", None, NodeNotSkippable, "a retry of the run can repeat it"),
+        (paused_with("pending"), "second", None, NodeNotSkippable, "it waits for other nodes; skip those"),
+        (paused_with("failed"), "first", None, NodeNotSkippable, "its failure was followed by other nodes"),
+        (paused_with("cancelled"), "aside", None, NodeNotSkippable, "its run goes on without it"),
+        (paused_with("ready"), "second", None, NodeNotReached, "second"),
+        (paused_with("ready"), "nowhere", None, NodeNotFound, "nowhere"),
+        (failed(), "second", None, NodeNotReached, "second"),
+        (ended_by_no_finish(), "end", {}, InvalidArgument, "a finish node ends the run by what it says"),
+        (failed_to_set(), "low", {"half": "x" * PAYLOAD_LIMIT}, InvalidArgument, "variables would have 10485"),
     ],
 )
 def test_what_cannot_be_skipped_is_refused_and_changes_nothing(
-    world: World, path: str, output: Json, refusal: type[Refusal]
+    world: World, path: str, output: Json, refusal: type[Refusal], said: str
 ) -> None:
     seq = world.run.seq
 
-    with pytest.raises(refusal):
+    with pytest.raises(refusal, match=said):
         world.skip(path, output)
 
     assert world.run.seq == seq

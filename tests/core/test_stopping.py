@@ -7,10 +7,13 @@ from datetime import timedelta
 import pytest
 
 from headway.coordinator.core.admission import Answer
+from headway.coordinator.core.decide._ending import MESSAGE, NAMED_PATHS
 from headway.coordinator.core.machines import RunState
+from headway.coordinator.core.plan import Json
 from headway.coordinator.core.refusals import RunClosed
+from tests.core.flows import workflow
 from tests.core.invariants import begin
-from tests.core.simulator import EPOCH
+from tests.core.simulator import EPOCH, World
 
 # At the first unhandled failure (`on_failure: stop`, the default) running tasks may end, what has not started is
 # cancelled, and only always edges still start; with `drain` other branches go on to their end.
@@ -292,3 +295,53 @@ def test_a_finish_node_can_fail_the_run_and_say_why() -> None:
     assert world.run.error is not None
     assert world.run.error["message"] == "sold out of tea"
     assert world.run.error["paths"] == ["end"]
+
+
+@pytest.mark.parametrize(("own", "minutes"), [("", 10), ("deadline: 1h", 10), ("deadline: 1m", 1)])
+def test_a_run_ends_by_its_parents_deadline_unless_its_own_comes_first(own: str, minutes: int) -> None:
+    world = World(workflow(f"workflow: child\n{own}\nnodes: {{a: {{type: call, handler: a}}}}"))
+
+    world.start(deadline_at=EPOCH + timedelta(minutes=10))
+
+    assert world.db.timers == {("", "run_deadline", 0): EPOCH + timedelta(minutes=minutes)}
+
+
+# What a run's error names.
+
+
+def test_the_earliest_failure_is_the_runs_error() -> None:
+    world = begin("""
+        on_failure: drain
+        nodes:
+          a: {type: call, handler: a}
+          b: {type: call, handler: a}
+    """)
+    world.fail_task("b", "Second")
+    world.advance(seconds=1)
+    world.fail_task("a", "First")
+
+    assert world.run.error == {"failure_class": "exec_failed", "message": "b: Second: b broke", "paths": ["b", "a"]}
+
+
+def test_a_finish_nodes_message_is_cut() -> None:
+    world = begin("nodes: {end: {type: finish, outcome: failed, message: '${input}'}}", "x" * 10_000)
+
+    assert world.run.error is not None
+    assert world.run.error["message"] == "x" * MESSAGE
+
+
+def test_of_many_attempts_that_are_closed_some_are_named() -> None:
+    items = list[Json](range(NAMED_PATHS + 5))
+    world = begin(
+        "nodes: {m: {type: map, over: '${input}', max_concurrency: 100, body: {type: call, handler: a}}}", items
+    )
+    for index in items:
+        world.lease(f"m[{index}].step")
+    world.cancel()
+
+    while not world.run.is_final:
+        assert world.fire(world.next_timer())
+
+    assert world.run.error is not None
+    assert "25 attempt(s) did not end in time" in str(world.run.error["message"])
+    assert world.run.error["paths"] == [f"m[{index}].step" for index in items[:NAMED_PATHS]]

@@ -26,6 +26,20 @@ def sent(world: World, kind: str) -> list[dict[str, object]]:
     return [orjson.loads(body.raw) for _, each, body in world.handovers if each == kind]
 
 
+def test_the_budget_counts_from_the_first_run_that_it_starts_and_anew_after_a_retry() -> None:
+    world = begin(NESTED.replace("max_attempts: 2", "max_attempts: 9, budget: 90s"), {"n": 1})
+
+    for _ in range(2):
+        for state in ("retrying", "failed"):
+            world.advance(minutes=1)
+            assert world.child("inner", "failed", error=dict(ERROR))
+            assert world.states()["inner"] == state
+            if state == "retrying":
+                world.fire(world.next_timer())
+        world.advance(hours=1)
+        world.retry()
+
+
 def test_each_attempt_is_a_run_of_its_own_and_the_last_failure_is_the_nodes() -> None:
     world = begin(NESTED, {"n": 1})
     first = world.db.children["inner"].child

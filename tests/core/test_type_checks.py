@@ -272,11 +272,12 @@ nodes:
   p: {type: wait, duration: 1s}
   de: {type: subflow, workflow: other, detach: true}
   m1: {type: map, over: "${input.l}", body: {type: call, handler: h, output_schema: {type: object, properties: {r: {type: string}}}}}
+  mt: {type: map, over: "${input.l}", output: "${item}", body: {type: call, handler: h}}
   r1: {type: repeat, until: last.n > 1, max_iterations: 2, body: {type: call, handler: h, output_schema: {type: object, properties: {n: {type: integer}}}}}
   r2: {type: repeat, until: "true", max_iterations: 2, output: {a: "${input.n}"}, body: {type: call, handler: h}}
   a: @
   end: {type: finish, output: {k: 1}}
-edges: [[before, pl, two, s, sw], [p, de, m1, r1, r2, a], [r2, end]]
+edges: [[before, pl, two, s, sw], [p, de, m1, mt, r1, r2, a], [r2, end]]
 """
 CALL = "{type: call, handler: h, input: %s}"
 IN_MAP = "{type: map, over: %s, body: {type: call, handler: h, input: %s}}"
@@ -296,6 +297,9 @@ CANNOT_BE: list[tuple[str, str]] = [
      "a condition must be true or false, this is a number"),
     ("{type: wait_for_event, event: e, filter: payload.z == 1, payload_schema: {properties: {q: {type: integer}}, additionalProperties: false}}",
      "the payload has no z"),
+    ("{type: wait_for_event, event: '${payload.z}', payload_schema: {properties: {}, additionalProperties: false}}",
+     "payload is there only in the filter of a wait_for_event node"),
+    ("{type: map, over: [{l: [1]}], body: {type: map, over: '${item.m}', body: {type: call, handler: h}}}", "item has no m"),
     ("{type: http, request: {url: '${input.n}'}}", "url must be text, this is a number"),
     ("{type: http, request: {url: u, headers: '${input.l}'}}", "headers must be a map, this is a list"),
     ("{type: http, request: {url: u, query: 'x${input.t}'}}", "query must be a map, this is text"),
@@ -315,6 +319,8 @@ CANNOT_BE: list[tuple[str, str]] = [
     (IN_REPEAT % ("last.n", "1"), "a condition must be true or false, this is a number"),
     (IN_REPEAT % ("last.m == 1", "1"), "last has no m"),
     (IN_REPEAT % ("nodes.b.output.m == 1", "1"), "the output of b has no m"),
+    ("{type: repeat, until: last.m == 1, max_iterations: 2, body: {nodes: {b: {type: call, handler: h, compensate: u, output_schema: {type: object, properties: {n: {}}, additionalProperties: false}}, u: {type: call, handler: h}}}}",
+     "last has no m"),
     (IN_REPEAT % ("'true'", "'${last.n + input.t}'"), "+ is used on a number and text"),
     (IN_REPEAT % ("'true'", "'${index + input.t}'"), "+ is used on a number and text"),
     (IN_REPEAT % ("'true'", "'${loops.a.index.x}'"), "loops.a.index is a number: it has no field x"),
@@ -329,6 +335,7 @@ CANNOT_BE: list[tuple[str, str]] = [
     (IN_MAP % ("'${nodes.m1.output}'", "'${item.r * 2}'"), "* takes a number, this is text"),
     ("{type: map, over: '${input.l}', output: '${nodes.step.output.z}', body: {type: http, request: {url: u}}}",
      "the output of step has no z"),
+    (CALL % "'${run.epoch + input.t}'", "+ is used on a number and text"),
     (CALL % "'${nodes.pl.output.z}'", "the output of pl has no z"),
     (CALL % "'${nodes.two.output.q}'", "nodes.two.output is a list: it has no field q"),
     (CALL % "'${nodes.m1.output.foo}'", "nodes.m1.output is a list: it has no field foo"),
@@ -347,11 +354,16 @@ MAY_BE = [
     "{type: map, over: '${input.m}', body: {type: call, handler: h, input: '${item.key + item.value.x}'}}",
     "{type: map, over: '${input.any}', body: {type: call, handler: h, input: '${item.x + 1}'}}",
     "{type: map, over: '${nodes.m1.output}', body: {type: call, handler: h, input: '${item == null ? 1 : 2}'}}",
+    "{type: map, over: '${nodes.mt.output}', body: {type: http, request: {url: u, query: '${item}'}}}",
     "{type: map, over: [a, {b: 1}], body: {type: call, handler: h, input: '${item.b}'}}",
     "{type: wait, duration: '${string(input.n)}s'}",
     "{type: wait, duration: '${input.any}'}",
     "{type: wait_for_event, event: 'e-${input.n}', filter: payload.x == 1}",
     "{type: subflow, workflow: other, key: '${input.n}'}",
+    "{type: subflow, workflow: other, key: '${nodes.p.output}'}",
+    "{type: http, request: {url: u, headers: '${nodes.p.output}', query: '${nodes.p.output}'}}",
+    "{type: http, request: {url: u, headers: {a: '${input.n > 1}'}}}",
+    "{type: http, request: {url: u, query: '${nodes.sw.output.to}'}}",
     "{type: set, values: {v: '${input.any}', w: '${input.e}', free: '${input.l}'}}",
     "{type: finish, output: {k: '${input.any}'}}",
     "{type: finish, output: '${input.any}'}",
@@ -361,6 +373,9 @@ MAY_BE = [
     CALL % "'${nodes.r1.output.n + nodes.m1.counts.total}'",
     CALL % "'${nodes.sw.output.to == null ? nodes.de.output.run_id : input.t}'",
     CALL % "'${nodes.two.output[0].q + 1}'",
+    "{type: repeat, until: last.m == 1, max_iterations: 2, body: {nodes: {b: {type: call, handler: h}, c: {type: http, request: {url: u}}, d: {type: call, handler: h}}, edges: [[b, c], [b, d]]}}",
+    "{type: repeat, until: 'true', max_iterations: 2, output: '${vars.free * 2}', body: {type: set, values: {free: '${input.n}'}}}",
+    CALL % "'${nodes.before.state == \"not_reached\"}'",
 ]
 
 
@@ -389,11 +404,52 @@ def test_what_is_counted_is_what_a_map_tells() -> None:
 
 
 def test_labels_are_no_lists() -> None:
-    source = KNOWN.replace("workflow: w\n", "workflow: w\nlabels: {a: '${input.l}', b: '${input.n}'}\n")
+    labels = "{a: '${input.l}', b: '${input.n}', c: '${null}', d: '${input.n > 1}'}"
+    source = KNOWN.replace("workflow: w\n", f"workflow: w\nlabels: {labels}\n")
 
     (fault,) = compile_workflow(source.replace("@", CALL % "1")).faults
     assert (fault.line, fault.column, fault.remedy) == (2, 16, "write one label for each value")
     assert fault.message == "the label a must be true or false or a number or text, this is a list"
+
+
+def test_in_finally_it_is_known_what_a_run_may_have_come_to() -> None:
+    source = """\
+    workflow: w
+    nodes: {a: {type: call, handler: h}}
+    finally:
+      nodes:
+        of: {type: switch, default: none, cases: [{when: outcome.class == "timeout" || outcome.class == "cancelled", to: b}]}
+        b: {type: call, handler: h, input: "${outcome.state == 'succeeded' ? outcome.class == null : outcome.class == 'broken'}"}
+        c: {type: http, request: {url: u, query: "${outcome.class}"}}
+      edges: [[b, c]]
+    """
+
+    assert kinds(source) == [(6, 112, '== compares with "broken", which this never is')]
+
+
+def test_a_join_of_any_may_lack_a_branch() -> None:
+    source = """\
+    workflow: w
+    output_schema: {type: object, properties: {one: {}}, additionalProperties: false}
+    nodes:
+      one: {type: call, handler: h}
+      two: {type: call, handler: h}
+      either: {type: join, need: any}
+      end: {type: finish, output: "${nodes.either.output}"}
+    edges: [[one, either, end], [two, either]]
+    """
+
+    assert kinds(source) == []
+
+
+def test_finally_gives_no_index_and_that_is_said_once() -> None:
+    source = """\
+    workflow: w
+    nodes: {a: {type: call, handler: h}}
+    finally: {nodes: {b: {type: call, handler: h, input: "${index.x}"}}}
+    """
+
+    assert [message for _, _, message in kinds(source)] == ["index is there only in the body of a map or repeat"]
 
 
 def test_what_the_map_further_out_gives_is_known_by_its_name() -> None:

@@ -234,7 +234,8 @@ class Gated:
 
     def __init__(self, time: Clock) -> None:
         self.batches: list[list[int]] = []
-        self.lane = Lane("test", self._commit, group=lambda item: item)
+        self.locked: set[int] = set()
+        self.lane = Lane("test", self._commit, group=lambda item: item, size=lambda _item: 1)
         self._time = time
         self._gates: list[asyncio.Future[float]] = []
 
@@ -243,14 +244,15 @@ class Gated:
         self._gates.append(gate)
         self.batches.append([ticket.item for ticket in batch])
         self._time.now += await gate
-        return Committed([(ticket, ticket.item) for ticket in batch])
+        skipped = [ticket for ticket in batch if ticket.item in self.locked]
+        return Committed([(ticket, ticket.item) for ticket in batch if ticket not in skipped], skipped)
 
     async def until(self, batches: int) -> None:
         await until(lambda: len(self.batches) == batches, f"transaction {batches} has begun")
 
-    async def let_through(self, seconds: float = 0.01) -> None:
-        """End the transaction that runs, and wait for the next."""
-        self._gates[-1].set_result(seconds)
+    async def let_through(self, seconds: float = 0.01, *, which: int = -1) -> None:
+        """End a transaction that runs, the latest unless another is meant, and wait for the next."""
+        self._gates[which].set_result(seconds)
         await self.until(len(self.batches) + 1)
 
 
@@ -385,6 +387,43 @@ async def test_those_who_are_refused_are_asked_to_come_again_one_after_another(g
     assert pauses == sorted(pauses)
     assert pauses[50] == pytest.approx(pauses[0] + 0.5, abs=0.01)
     assert pauses[-1] == lanes.LATEST
+
+
+async def test_what_waits_is_decided_beside_the_transaction_that_runs_when_much_does_but_for_its_runs(
+    gated: Gated,
+) -> None:
+    beside = asyncio.ensure_future(gated.lane.run_beside())
+    gated.lane.submit([7])
+    await gated.until(1)
+    gated.lane.submit(range(lanes.BESIDE - 1))
+    await asyncio.sleep(0)
+    assert gated.batches == [[7]]
+
+    gated.lane.submit([lanes.BESIDE])
+    await gated.until(2)
+
+    assert gated.batches[1] == [*range(7), *range(8, lanes.BESIDE - 1), lanes.BESIDE]
+    assert (gated.lane.backlog, gated.lane._bytes) == (1, 1)
+    await gated.let_through(which=0)
+    assert gated.batches[2] == [7]
+    assert gated.lane._bytes == 0
+    beside.cancel()
+
+
+async def test_what_was_locked_beside_is_taken_up_by_a_lane_that_is_idle_by_then(gated: Gated) -> None:
+    beside = asyncio.ensure_future(gated.lane.run_beside())
+    first = gated.lane.submit([-1])
+    await gated.until(1)
+    gated.lane.submit(range(lanes.BESIDE))
+    await gated.until(2)
+    gated._gates[0].set_result(0.01)
+    await first
+    gated.locked = {3}
+
+    await gated.let_through()
+
+    assert gated.batches[2] == [3]
+    beside.cancel()
 
 
 async def test_what_nobody_waits_for_any_more_is_left_out(gated: Gated) -> None:

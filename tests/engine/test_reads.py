@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from datetime import timedelta
 
 import grpc
 import pytest
 
 from headway.api.runs.v1 import runs_pb2
+from headway.coordinator.core.refusals import Overloaded
 from headway.coordinator.engine import lanes, reads
-from tests.engine.test_overload import pause_of
+from headway.coordinator.store.pool import open_pool
+from tests.engine.test_overload import Clock, pause_of
 from tests.rpc.world import ONE, World, refusal_of, until
 
 FLOOD = 40
@@ -63,6 +66,36 @@ async def test_reads_that_find_no_room_are_told_when_to_come_again(
     for refusal in refusals:
         assert timedelta(seconds=lanes.SOONEST) <= pause_of(refusal) <= timedelta(seconds=lanes.LATEST)
     await asyncio.gather(*flood)
+
+
+async def test_who_is_refused_follows_from_how_many_wait_and_how_long_reads_took_of_late(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = await open_pool(database_url, size=3 * reads.PART)
+    turns, time = reads.Reads(pool), Clock(monkeypatch)
+
+    async def read(seconds: float = 0.0) -> None:
+        async with turns.acquire():
+            time.now += seconds
+
+    for _ in range(100):
+        await read(1.0)
+    async with AsyncExitStack() as held:
+        for _ in range(3):
+            await held.enter_async_context(turns.acquire())
+        waiting = [asyncio.ensure_future(read()) for _ in range(7)]
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded) as caught:
+            await read()
+        waiting.pop().cancel()
+        await asyncio.sleep(0)
+        assert turns.waiting == 6
+
+    assert float(caught.value.metadata["wait_ms"]) == pytest.approx(7 / 3 * 1_000, rel=0.01)
+    assert caught.value.metadata["retry_ms"] == caught.value.metadata["wait_ms"]
+    await asyncio.gather(*waiting)
+    assert turns.waiting == 0
+    await pool.close()
 
 
 async def test_a_watch_that_was_let_in_outlasts_a_flood(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from headway.relay import store
+from headway.relay.broker import CALL_DEADLINE
+from headway.relay.coordinator import DELIVER_DEADLINE
 from headway.relay.messages import DISPATCH_FIELDS, Dispatch, NotPublishableError, dispatch_values
 from headway.relay.telemetry import Telemetry
 from headway.relay.wakes import Wakes
@@ -92,10 +94,16 @@ async def test_every_statement_can_be_prepared_against_the_schema(world: World) 
         await world.database.prepare(statement, name=name)
 
 
-async def test_no_statement_that_locks_or_writes_names_several_buckets() -> None:
-    for name, statement in store._SQL.items():
-        if re.search(r"FOR UPDATE|DELETE", statement):
-            assert "bucket = $1" in statement, name
+def test_no_statement_that_locks_or_writes_names_several_buckets() -> None:
+    locking = {name for name, statement in store._SQL.items() if re.search(r"FOR UPDATE|DELETE", statement)}
+
+    assert locking == {"take_dispatches", "claim_handovers", "delete_rows"}
+    assert locking == {name for name in locking if "bucket = $1" in store._SQL[name]}
+
+
+def test_a_session_is_not_ended_while_a_batch_may_still_wait_for_the_broker_or_the_coordinator() -> None:
+    assert max(CALL_DEADLINE, DELIVER_DEADLINE) < store.IDLE_SECONDS < store.TRANSACTION_SECONDS
+    assert store.STATEMENT_DEADLINE < store.TRANSACTION_SECONDS
 
 
 def test_without_tracing_a_row_s_trace_is_passed_through() -> None:

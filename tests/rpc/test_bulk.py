@@ -75,8 +75,10 @@ async def test_each_run_is_judged_by_itself(world: World) -> None:
 
     named = {"workflow": "one", "states": [runs_pb2.RUN_STATE_RUNNING, runs_pb2.RUN_STATE_SUCCEEDED,
                                            runs_pb2.RUN_STATE_FAILED]}  # fmt: skip
-    results = await bulk(world, RETRY, filter=named)
+    results = await bulk(world, {"retry": runs_pb2.BulkRetry(render_inputs=True)}, filter=named)
 
+    retried = next(event for event in await world.first.history(failed) if event.type == "RunRetried")
+    assert b'"render_inputs":true' in retried.event
     assert results == [(running, "RUN_NOT_FINISHED"), (good, "NOTHING_TO_RETRY"), (failed, "")]
     assert await states(world, [failed, good, running]) == ["RUNNING", "SUCCEEDED", "RUNNING"]
 
@@ -112,6 +114,30 @@ async def test_a_dry_run_refuses_what_the_real_one_would_and_writes_nothing(
         await world.database.fetch("SELECT * FROM tasks"),
     ) == before
     assert await bulk(world, operation, filter=wanted) == dry
+
+
+@pytest.mark.parametrize(
+    ("operation", "meant"),
+    [
+        (CANCEL, {"running"}),
+        (RETRY, {"failed", "cancelled"}),
+        ({"pause": runs_pb2.BulkPause()}, {"running"}),
+        ({"skip": runs_pb2.BulkSkip(node="work")}, {"running", "failed"}),
+        ({"delete": runs_pb2.BulkDelete()}, {"succeeded", "failed", "cancelled"}),
+    ],
+)
+async def test_where_no_states_are_named_those_are_meant_in_which_it_can_be_done(
+    operation: dict[str, Any], meant: set[str], world: World
+) -> None:
+    await world.first.deploy(ONE)
+    ids = {name: await world.first.start("one") for name in ("running", "succeeded", "failed", "cancelled")}
+    await end(world, ids["succeeded"])
+    await end(world, ids["failed"], fail=True)
+    await world.first.cancel(ids["cancelled"])
+
+    found = await bulk(world, operation, dry_run=True)
+
+    assert {run_id for run_id, _ in found} == {ids[name] for name in meant}
 
 
 async def test_what_is_broken_off_goes_on_when_it_is_repeated_and_nothing_is_done_twice(world: World) -> None:
@@ -154,12 +180,14 @@ async def test_runs_are_paused_helped_over_a_node_and_resumed_each_judged_by_its
     skip = {"skip": runs_pb2.BulkSkip(node=node, output=b'{"by": "hand"}', reason="known")}
 
     skipped = await bulk(world, skip)
-    paused = await bulk(world, {"pause": runs_pb2.BulkPause(reason="all")})
+    paused = await bulk(world, {"pause": runs_pb2.BulkPause(reason="all", pause_clock=True)})
+    held = (await world.first.get(second)).run
     resumed = await bulk(world, {"resume": runs_pb2.BulkResume()})
 
     assert skipped == [(second, "RUN_NOT_HELD"), (first, ""), (failed, "")]
     assert await states(world, [failed, first]) == ["SUCCEEDED", "SUCCEEDED"]
     assert paused == resumed == [(second, "")]
+    assert (held.pause_reason, held.clock_paused) == ("all", True)
     assert [event.type for event in await world.first.history(second)][-2:] == ["RunPaused", "RunResumed"]
 
 

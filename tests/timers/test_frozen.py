@@ -41,6 +41,10 @@ async def test_a_session_in_which_nothing_comes_any_more_is_ended(
     pool.terminate()
 
 
+def test_a_session_is_not_ended_while_a_look_may_still_take() -> None:
+    assert store.STATEMENT_DEADLINE < store.TRANSACTION_SECONDS
+
+
 async def test_while_one_copy_is_frozen_another_tells_everything(world: World) -> None:
     async with service_process(world) as frozen:
         await until(lambda: _looks(world), "it looks")

@@ -128,7 +128,7 @@ def _short_state(run: Run) -> Text:
         "paused": run.paused_at is not None,
         "finally": run.concluded is not None,
         "compensating": run.compensating,
-        "cancelling": run.cancelling and not run.state.is_final,
+        "cancelling": run.cancelling,
     }
     flag = next((flag for flag, is_so in flags.items() if is_so), None)
     return state_text(run.state) if flag is None else Text(flag, style=STYLES["waiting"])
@@ -141,7 +141,7 @@ def run_state_text(run: Run) -> Text:
         text.append(f" (finally, then {run.concluded})", style=STYLES["waiting"])
     elif run.compensating:
         text.append(" (compensating)", style=STYLES["cancelled"])
-    elif run.cancelling and not run.state.is_final:
+    elif run.cancelling:
         text.append(" (cancelling)", style=STYLES["cancelled"])
     if run.paused_at is not None:
         text.append(" (paused)", style=STYLES["waiting"])
@@ -290,7 +290,7 @@ def _wait_end(run: Run, task: Task, now: datetime) -> str:
     """When it stops waiting, whatever comes; empty: never."""
     if task.due_at is None:
         return ""
-    if run.paused_at is not None and run.clock_paused:
+    if run.clock_paused:
         return "; its time-out stands still while the run is paused"
     return f", until {instant(task.due_at)} ({_until(task.due_at, now)})"
 

@@ -67,7 +67,7 @@ class Signal(Command):
             started = {"existed": sent.existed} if self.start else {}
             facts = {"is_repeat": sent.is_repeat, "differs": sent.differs, **started}
             output.document({"run_id": sent.run_id, "name": self.signal_name, "seq": sent.seq, **facts})
-        elif self.id and sent.is_repeat:
+        elif sent.is_repeat:
             output.say(f"run {sent.run_id} had received {self.signal_name} {self.id} before (event {sent.seq})")
             if sent.differs:
                 output.warn("with another payload: this one was left out; another event needs another --id", "yellow")

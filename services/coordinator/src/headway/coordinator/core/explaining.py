@@ -258,7 +258,7 @@ def _waiting(scene: Scene, row: TaskRow) -> Reason:
     if node.type is NodeType.WAIT_FOR_EVENT:
         signal = node.event or scene.signals.get(row.path, "")
         ends = "for as long as it takes" if due is None else f"and fails {_when(due, scene.now)} if none comes"
-        if due is not None and scene.run.is_paused and scene.run.steering.clock_stopped:
+        if due is not None and scene.run.steering.clock_stopped:
             due, ends = None, "its time-out standing still until the run is resumed"
         return Reason(
             path=row.path,

@@ -329,7 +329,7 @@ class _Check:
             case "item":
                 return outer.item_of(loop)
             case _:
-                return _or_null(outer.output_of(loop.id))
+                return outer.output_of(loop.id)
 
     def item_of(self, node: Node) -> shapes.Form:
         over = shapes.ANY if node.over is None else self.form_of(node.over)

@@ -495,8 +495,7 @@ class Walk:
 
     def set_deadline(self, path: str, kind: str, attempt: int, after_ms: int) -> None:
         """Set a time-out, counted from now; it stands still while the run's clock does."""
-        run = self.run
-        if run.is_paused and run.steering.clock_stopped:
+        if self.run.steering.clock_stopped:
             self.emit(do.HoldTimer(path=path, kind=kind, attempt=attempt, left_ms=after_ms))
         else:
             due_at = self.at + timedelta(milliseconds=after_ms)
