@@ -261,3 +261,23 @@ def test_a_shelter_whose_link_is_gone_is_removed(tmp_path: Path, monkeypatch: py
     unprivileged.sheltered_folder("postgres")
 
     assert [name for name, folder in folders.items() if not folder.exists()] == ["forgotten"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else")
+def test_shelters_are_made_while_others_come_and_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unprivileged, "_SHELTER", tmp_path / "shelter")
+    folder = unprivileged.sheltered_folder("postgres")
+    # Listed, and gone when it is read.
+    (tmp_path / "shelter" / "postgres-going.link").symlink_to(tmp_path / "gone")
+    write = Path.write_text
+
+    def write_with_somebody_in_between(path: Path, text: str, encoding: str) -> int:
+        write(path, "", encoding)
+        unprivileged.sheltered_folder("postgres")
+        return write(path, text, encoding)
+
+    monkeypatch.setattr(Path, "write_text", write_with_somebody_in_between)
+    unprivileged.link_to_sheltered(tmp_path / "linked", folder)
+
+    assert folder.is_dir()
+    assert (tmp_path / "linked").resolve() == folder

@@ -90,7 +90,7 @@ async def test_input_can_come_from_a_file_or_from_standard_input(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"[" * 3000 + b"]" * 3000, "is nested too deeply"),
+        (b"[" * 100_000 + b"]" * 100_000, "is nested too deeply"),
         (b'"\xff"', "it is no text in UTF-8"),
         (b'"\\ud800"', "holds what is no text in UTF-8"),
         (b"[1,", "is no JSON"),

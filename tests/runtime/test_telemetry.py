@@ -106,3 +106,20 @@ def test_spans_of_several_processes_meet_in_one_file(tmp_path: Path) -> None:
     assert spans["handle"]["parent_span_id"] == spans["start"]["span_id"]
     assert spans["start"]["attributes"] == {"headway.run_id": "run-1"}
     assert [spans[name]["service"] for name in ("start", "handle")] == ["headway-coordinator", "headway-worker"]
+
+
+SAY_INSTANCE = (
+    "import sys, pathlib\n"
+    "from opentelemetry import trace\n"
+    "from headway.runtime import telemetry\n"
+    "telemetry.configure('relay', trace_file=pathlib.Path(sys.argv[1]))\n"
+    "attributes = trace.get_tracer_provider().resource.attributes\n"
+    "print(attributes['service.name'], attributes['service.instance.id'])\n"
+)
+
+
+def test_replicas_of_a_service_are_instances_of_their_own(tmp_path: Path) -> None:
+    first, second = (run(SAY_INSTANCE, str(tmp_path / "spans.jsonl")).split() for _ in range(2))
+
+    assert first[0] == second[0] == "headway-relay"
+    assert first[1] != second[1]

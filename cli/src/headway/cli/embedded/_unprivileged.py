@@ -12,6 +12,7 @@ import pwd
 import shutil
 import stat
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,9 +106,11 @@ def sheltered_folder(prefix: str) -> Path:
     shelter = _shelter()
     for note in shelter.glob(f"{prefix}-*.link"):
         folder = note.with_suffix("")
-        if Path(note.read_text(encoding="utf-8")).resolve() != folder and not (folder / "postmaster.pid").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            note.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # somebody else removes it just now
+            link = Path(note.read_text(encoding="utf-8"))
+            if link.resolve() != folder and not (folder / "postmaster.pid").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                note.unlink(missing_ok=True)
     return Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=shelter))
 
 
@@ -115,7 +118,10 @@ def link_to_sheltered(link: Path, folder: Path) -> None:
     """Makes a symbolic link to a sheltered folder, and notes beside the folder where it is linked from."""
     link.unlink(missing_ok=True)
     link.symlink_to(folder)
-    folder.with_name(f"{folder.name}.link").write_text(str(link), encoding="utf-8")
+    # Whole or not at all: whoever reads half a path takes the folder for forgotten.
+    scratch = folder.with_name(f"{folder.name}.new")
+    scratch.write_text(str(link), encoding="utf-8")
+    scratch.rename(folder.with_name(f"{folder.name}.link"))
 
 
 def remove_sheltered(link: Path) -> None:
