@@ -12,6 +12,7 @@ from headway.coordinator.core.machines import SKIP_TRANSITION, RunState, TaskSta
 from headway.coordinator.core.plan import WORKER_NODES, FailureClass, Json, NodeType
 from headway.coordinator.core.refusals import (
     InvalidArgument,
+    IterationDropped,
     NodeNotReached,
     NodeNotSkippable,
     NodeUndoes,
@@ -273,7 +274,7 @@ class Player:
             chosen = tuple({chance.of(sorted(world.db.tasks)) for _ in range(chance.whole(1, 2))})
         try:
             foreseen = world.dry_run(*chosen)
-        except (NothingToRetry, NodeNotReached, NodeUndoes, InvalidArgument):
+        except (NothingToRetry, NodeNotReached, NodeUndoes, IterationDropped, InvalidArgument):
             return False
         before = {path: (row.state, row.attempt, row.generation) for path, row in world.db.tasks.items()}
         opened = world.retry(*chosen, render_inputs=self._seldom())
