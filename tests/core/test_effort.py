@@ -7,9 +7,11 @@ import time
 import orjson
 import pytest
 
-from headway.coordinator.core.decide import _walk
+from headway.coordinator.core.cel import compile_expression
+from headway.coordinator.core.decide import _walk, decide
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.effort import BYTES_A_STEP, DECISION_STEPS, Effort
+from headway.coordinator.core.events import TimerFired
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.labels import labels_of
 from headway.coordinator.core.machines import RunState
@@ -133,3 +135,59 @@ def test_labels_may_take_only_so_much() -> None:
 
     with pytest.raises(InvalidLabel, match="steps together"):
         labels_of(graph.plan.labels, {}, Document(orjson.dumps({"l": list(range(99))})))
+
+
+SAME: list[Json] = [{"a": n} for n in range(2_400)]
+FEW = SAME[:99]
+
+
+@pytest.mark.parametrize(
+    ("larger", "smaller", "given"),
+    [
+        ("input.l == input.k", "size(input.l) == size(input.k)", {"l": SAME, "k": SAME}),
+        ("input.l != input.k", "size(input.l) != size(input.k)", {"l": SAME, "k": SAME}),
+        ("input.l == input.l && input.l == input.l", "input.l == input.l", {"l": SAME}),
+        ("input.k in input.l", "size(input.k) == size(input.l)", {"k": {"a": 1}, "l": SAME}),
+        ("size(input.l + input.l)", "size(input.l) + size(input.l)", {"l": SAME}),
+        ("input.s.matches('(a|ab)*c')", "input.s == 'c'", {"s": "ab" * 100_000}),
+        ("input.l.filter(x, input.k == input.k)", "input.l.filter(x, x == input.k)", {"l": [1, 2], "k": FEW}),
+        ("[input.k].exists(x, x == input.k)", "input.l.exists(x, x == input.k)", {"l": [1], "k": FEW}),
+        ("[[input.k]].exists(x, x.exists(y, y == input.k))", "[[input.k]].exists(x, x.exists(y, y == 1))", {"k": [1]}),
+    ],
+)  # fmt: skip
+def test_what_compares_joins_or_searches_much_costs_more(larger: str, smaller: str, given: dict[str, Json]) -> None:
+    assert steps_of(larger, given) > steps_of(smaller, given)
+
+
+def steps_of(expression: str, given: Json) -> int:
+    effort = Effort()
+    compile_expression(expression).evaluate({"input": given}, effort)
+    return effort.steps
+
+
+def test_to_compare_an_item_with_something_small_costs_what_the_item_does() -> None:
+    items: list[Json] = [{"id": n, "name": "n"} for n in range(800)]
+    few = DECISION_STEPS // 20
+
+    assert steps_of("input.l.filter(x, x.id == input.id)", {"l": items, "id": 7}) < few
+    assert steps_of("input.l.filter(x, x.id > 3).exists(x, x.id == input.id)", {"l": items, "id": 7}) < few
+    assert steps_of("input.l.filter(x, x == input.one)", {"l": items, "one": items[0]}) < few
+
+
+def test_a_chain_that_compares_large_lists_is_refused_before_it_takes_long() -> None:
+    world = run_chain(200, "input.l == input.k", {"l": SAME, "k": SAME})
+
+    assert world.state is RunState.FAILED
+    failed = [row for row in world.db.tasks.values() if row.state == "failed"]
+    assert [(row.error or {})["type"] for row in failed] == ["DecisionTooLarge"]
+    done = sum(row.state == "succeeded" for row in world.db.tasks.values())
+    assert 30 <= done <= 60
+
+
+def test_a_decision_tells_what_it_spent() -> None:
+    world = World(chain(3, "size(input.l)"), thorough=False).start({"l": list(range(99))})
+    path, kind, attempt = world.next_timer()
+
+    verdict = decide(world._whole_state(), TimerFired(at=world.now, chance=0.0, path=path, kind=kind, attempt=attempt))
+
+    assert 3 * 99 < verdict.steps < DECISION_STEPS

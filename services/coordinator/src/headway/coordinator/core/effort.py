@@ -4,7 +4,7 @@ Nothing else is decided while a decision is under way, and the database takes it
 on each expression do not help where one decision evaluates thousands of them.
 """
 
-DECISION_STEPS = 8_000_000  # about a second
+DECISION_STEPS = 8_000_000  # half a second, or less
 BYTES_A_STEP = 16  # of JSON that is read or written
 SCHEMA_STEPS = 32  # for each check that a schema asks for
 
@@ -25,17 +25,22 @@ class TooMuchToDecide(Exception):
 class Effort:
     """The steps that a decision has left."""
 
-    __slots__ = ("_left", "_read")
+    __slots__ = ("_given", "_left", "_read")
 
     def __init__(self, steps: int = DECISION_STEPS) -> None:
         """Begin with so many."""
-        self._left = steps
+        self._given = self._left = steps
         self._read: set[object] = set()
 
     @property
     def is_half_spent(self) -> bool:
         """True: what can be left to another decision had better be."""
         return self._left < DECISION_STEPS // 2
+
+    @property
+    def steps(self) -> int:
+        """What was spent."""
+        return self._given - self._left
 
     def spend(self, steps: int) -> None:
         """Take steps away before the work is done; what there is not enough left for takes none.

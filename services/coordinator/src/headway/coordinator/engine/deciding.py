@@ -3,11 +3,12 @@
 The loop in short:
 
     lock the batch's runs in order, skipping those locked elsewhere; take the clock
-    load what `wants` names; until all are decided: decide, load what is needed, decide again
+    load what `wants` names; until all are decided, or the budget is spent: decide, load what is needed, decide again
     lease what the reporters themselves may go on with, and what other workers offer slots for
     save everything set-wise; wake the relays; commit; push what was leased to the others
 """
 
+import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
@@ -56,6 +57,9 @@ from headway.coordinator.store.timers import delete_timers, due_timers, find_req
 WORTH_IT = 0.4  # of luck: below it, trying to go straight costs more than it saves
 ROUNDS = 4  # in which a decision may ask for more, before what it did not ask for yet is loaded along
 AHEAD = 64  # outputs that are, each time
+BATCH_STEPS = 2_000_000  # of all decisions of one transaction, about an eighth of a second: the rest has the next one
+TURN_STEPS = 320_000  # of them, before what else the process does has its turn
+ACTION_STEPS = 256  # for each action that is recorded: it is encoded, and its rows are written
 MEMORY, IN_VAIN = 0.1, 0.5  # share in it of a batch that could or could not have, and of one that tried in vain
 
 Tickets = Sequence[Ticket[Submission]]
@@ -147,6 +151,9 @@ class _Batch:
         self.result: Committed[Submission] = Committed()
         self._bucket = bucket
         self._plans = plans
+        self._tickets = tickets
+        self._spent = 0  # steps
+        self._turn_ends = TURN_STEPS
         self._waits = any(ticket.waits for ticket in tickets)  # such a batch is of one run: nothing else is held
         self._by_run: dict[UUID, deque[Ticket[Submission]]] = {}
         for ticket in tickets:
@@ -326,8 +333,13 @@ class _Batch:
         while self._by_run:
             rounds += 1
             needs: dict[UUID, set[Key]] = {}
-            for run_id in list(self._by_run):
-                need = self._decide_run(run_id, now)
+            for run_id, tickets in list(self._by_run.items()):
+                need = None
+                while tickets and need is None:
+                    if self._spent >= self._turn_ends and not await self._takes_turns():
+                        self._leave()
+                        return
+                    need = self._decide_run(tickets, now)
                 if need is None:
                     del self._by_run[run_id]
                 elif asked.get(run_id) == need:  # it was loaded and is still missing: the database lost a row
@@ -340,10 +352,23 @@ class _Batch:
             if needs:
                 await self._load(connection, needs)
 
-    def _decide_run(self, run_id: UUID, now: datetime) -> frozenset[Key] | None:
-        """Decide a run's tickets in order; return what is needed for the next one, or None when all are done."""
-        tickets = self._by_run[run_id]
-        while tickets:
+    async def _takes_turns(self) -> bool:
+        """Let others have their turn; False: the budget is spent, and something was decided: the first at least."""
+        pending = self._by_run.get(self._tickets[0].item.run_id)
+        if self._spent >= BATCH_STEPS and (not pending or pending[0] is not self._tickets[0]):
+            return False
+        self._turn_ends = self._spent + TURN_STEPS
+        await asyncio.sleep(0)
+        return True
+
+    def _leave(self) -> None:
+        """Leave what was not decided for the next transaction, in the order in which it came."""
+        pending = {ticket for tickets in self._by_run.values() for ticket in tickets}
+        self.result.left = [ticket for ticket in self._tickets if ticket in pending]
+
+    def _decide_run(self, tickets: deque[Ticket[Submission]], now: datetime) -> frozenset[Key] | None:
+        """Decide a run's tickets in order, for a turn; return what is needed for the next one, if anything is."""
+        while tickets and self._spent < self._turn_ends:
             try:
                 self.result.outcomes.append((tickets[0], self._decide_one(tickets[0], now)))
             except Missing as missing:
@@ -375,6 +400,7 @@ class _Batch:
                 self._eager.repeat(ticket, item, item.wish, saving)
             return judged
         verdict = decide(state, event)
+        self._spent += verdict.steps
         if isinstance(verdict, Need):
             raise Missing(verdict.keys)
         answer = item.answer(verdict, state)
@@ -413,6 +439,7 @@ class _Batch:
     def _record(self, saving: Saving, item: Submission, event: RunEvent, decision: Decision) -> Dispatched | None:
         """Keep what was decided; return what it dispatched, if anything."""
         state = saving.held.state
+        self._spent += ACTION_STEPS * len(decision.actions)
         state.absorb(decision.changes)
         saving.add(decision.changes)
         run = state.run

@@ -309,6 +309,7 @@ class Engine:
             group=lambda item: item.run_id,
             size=lambda item: item.size,
             tell=told,
+            stays=lambda item: item.stays,
             beside=True,
         )
 

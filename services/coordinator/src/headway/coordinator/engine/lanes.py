@@ -4,7 +4,8 @@ There is no timer and no minimum (but for look-ups): an idle lane serves a singl
 together. One lane is one bucket's stream of transactions of one kind.
 
 A lane takes no more than it can carry. Work under way goes before work that would begin something new, and new work is
-refused first: by how much of it waits, and by how long it would wait.
+refused first: by how much of it waits, and by how long it would wait. A transaction that had too much to do, or that
+the database ended, is followed by smaller ones, until they come through whole; what waits too long then is refused.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from uuid import UUID
 
 from headway.coordinator import clock
 from headway.coordinator.core.refusals import EventUndecidable, Overloaded, bare
-from headway.coordinator.store.errors import StoreConflict, StoreUnavailable
+from headway.coordinator.store.errors import StoreConflict, StoreEnded, StoreUnavailable
 
 BATCH = 256  # items in one transaction
 BATCH_BYTES = 8 << 20  # of their payloads: a transaction holds them all in memory
@@ -33,6 +34,7 @@ SOONEST, LATEST = 0.2, 5.0  # seconds after which those who were refused are ask
 BESIDE = 48  # items under way that wait, before a second transaction begins beside the one that runs
 SKIPS = 4  # of an item, before the lane waits for its run's lock whatever else it could do
 CONFLICT_TRIES = 5  # of a single item, before it is given up as unavailable
+LONGEST_WAIT = 8.0  # seconds, in a lane whose transactions have too much to do, before an item is refused
 LOST_TRIES = 5  # of an item whose transaction's connection was lost each time, before that is an error
 LOST_KNOWN = 10_000  # items of which that is counted
 LOST_NAMED = 3  # of them in one line of the log
@@ -44,12 +46,13 @@ Item = TypeVar("Item")
 class Call:
     """Items that came together and are answered together."""
 
-    __slots__ = ("_missing", "done", "results")
+    __slots__ = ("_missing", "done", "results", "since")
 
     def __init__(self, size: int) -> None:
         """Expect `size` results."""
         self.results: list[Any] = [None] * size
         self._missing = size
+        self.since = clock.monotonic()
         self.done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
 
     def settle(self, index: int, result: object) -> None:
@@ -84,10 +87,17 @@ class Ticket(Generic[Item]):
 
 @dataclass(slots=True)
 class Committed(Generic[Item]):
-    """What a transaction made of its tickets."""
+    """What a transaction made of its tickets.
+
+    Attributes:
+        outcomes: the answer to each, or the exception that stands for it.
+        skipped: their runs were locked elsewhere.
+        left: in their order; there was more to do than one transaction may.
+    """
 
     outcomes: list[tuple[Ticket[Item], object]] = field(default_factory=list)
     skipped: list[Ticket[Item]] = field(default_factory=list)
+    left: list[Ticket[Item]] = field(default_factory=list)
 
 
 Commit = Callable[[Sequence[Ticket[Item]]], Awaitable[Committed[Item]]]
@@ -104,6 +114,7 @@ class Lane(Generic[Item]):
         group: Callable[[Item], object],
         size: Callable[[Item], int] = lambda _item: 0,
         tell: Callable[[Item], str] = str,
+        stays: Callable[[Item], bool] = lambda _item: False,
         stride: float = 0.0,
         beside: bool = False,
     ) -> None:
@@ -115,6 +126,7 @@ class Lane(Generic[Item]):
             group: what a skipped item waits for: items of one group wait together, alone.
             size: bytes of an item's payload.
             tell: what an item is, the same for each try of it; for logs.
+            stays: an item is not refused however long it has waited.
             stride: seconds from the beginning of one transaction to that of the next, at the least, when something
                 queued meanwhile. For what is so quick that hardly anything does.
             beside: `run_beside` is to be run as well.
@@ -124,6 +136,7 @@ class Lane(Generic[Item]):
         self._group = group
         self.size = size
         self._tell = tell
+        self._stays = stays
         self._lost: dict[str, int] = {}  # by item: how often in a row its connection was lost
         self._stride = stride
         self.beside = beside
@@ -138,6 +151,7 @@ class Lane(Generic[Item]):
         self._groups: set[object] = set()  # of the transaction that runs
         self._has_settled = True
         self._began_at: float | None = None  # the transaction that runs
+        self._most = BATCH  # items of the next transaction: fewer, after one that had too much to do
         self._was_busy = False  # the last transaction had work under way
         self._new_taken = 0  # items of new work in the transaction that runs
         self._pace = 0.0  # seconds from one new item to the next, of late, when more waited than could be taken
@@ -267,10 +281,11 @@ class Lane(Generic[Item]):
         if len(self._queue) < BESIDE:
             return []
         taken: list[Ticket[Item]] = []
-        self._move(self._queue, taken, BATCH, BATCH_BYTES)
-        batch = [ticket for ticket in taken if self._group(ticket.item) not in self._groups]
+        self._move(self._queue, taken, self._most, BATCH_BYTES)
+        groups = self._groups.union(self._group(ticket.item) for ticket in self._skipped)
+        batch = [ticket for ticket in taken if self._group(ticket.item) not in groups]
         if len(batch) < len(taken):
-            left = [ticket for ticket in taken if self._group(ticket.item) in self._groups]
+            left = [ticket for ticket in taken if self._group(ticket.item) in groups]
             self._queue.extendleft(reversed(left))
             self._bytes += sum([ticket.size for ticket in left])
         return batch
@@ -291,8 +306,11 @@ class Lane(Generic[Item]):
         committed then, and what else it held is free for the next batch. It also does when an item was skipped too
         often: two busy coordinators must not keep a run from each other for ever.
         """
-        if self._skipped and (not self._has_settled or self._skipped[0].skips >= SKIPS):
-            group = self._group(self._skipped[0].item)
+        if self._most < BATCH:
+            self._refuse_late()
+        stuck = next((ticket for ticket in self._skipped if not self._has_settled or ticket.skips >= SKIPS), None)
+        if stuck is not None:
+            group = self._group(stuck.item)
             batch = [ticket for ticket in self._skipped if self._group(ticket.item) == group]
             self._skipped = deque(ticket for ticket in self._skipped if self._group(ticket.item) != group)
             for ticket in batch:
@@ -304,13 +322,29 @@ class Lane(Generic[Item]):
         self._groups = {self._group(ticket.item) for ticket in batch}
         return batch
 
+    def _refuse_late(self) -> None:
+        """Those who asked long ago are told to come again, before they give up without having learnt why."""
+        last = clock.monotonic() - LONGEST_WAIT
+        for waiting in (self._skipped, self._queue, self._new):
+            stay: list[Ticket[Item]] = []
+            while waiting and waiting[0].call.since < last:
+                ticket = waiting.popleft()
+                if self._stays(ticket.item):
+                    stay.append(ticket)
+                    continue
+                if waiting is not self._skipped:
+                    self._bytes -= ticket.size
+                ticket.settle(self._overloaded(1))
+            waiting.extendleft(reversed(stay))
+
     def _fill(self) -> list[Ticket[Item]]:
         """Take what fits into one transaction, by number and by bytes; at least one. Leave out what was taken back."""
         batch: list[Ticket[Item]] = []
-        room = self._move(self._skipped, batch, BATCH, BATCH_BYTES)
-        room = self._move(self._queue, batch, BATCH - min(NEW_LEAST, len(self._new)), room)
+        most = self._most
+        room = self._move(self._skipped, batch, most, BATCH_BYTES)
+        room = self._move(self._queue, batch, most - min(NEW_LEAST, len(self._new), most // 2), room)
         under_way = len(batch)
-        self._move(self._new, batch, min(under_way + self._part_of_new(under_way), BATCH), room)
+        self._move(self._new, batch, min(under_way + self._part_of_new(under_way), most), room)
         self._new_taken = len(batch) - under_way
         self._was_busy = under_way > 0
         return batch
@@ -341,6 +375,8 @@ class Lane(Generic[Item]):
             committed = await self._commit(batch)
         except StoreUnavailable as error:
             _log.warning("lane %s: %s", self.name, error)
+            if isinstance(error, StoreEnded):
+                self._most = max(len(batch) // 2, 1)
             self._note_lost(batch)
             for ticket in batch:
                 self._settle(ticket, bare(error))
@@ -354,6 +390,17 @@ class Lane(Generic[Item]):
             for ticket in committed.skipped:
                 ticket.skips += 1
             self._skipped.extend(committed.skipped)
+            if committed.left:
+                self._put_back(committed.left)
+                self._most = max(2 * len(committed.outcomes), 2)
+            elif self._most < BATCH:
+                self._most = min(2 * self._most, BATCH)
+
+    def _put_back(self, left: Sequence[Ticket[Item]]) -> None:
+        """They come first in the next transaction, and wait for nobody there."""
+        for ticket in left:
+            ticket.skips, ticket.waits = 0, False
+        self._skipped.extendleft(reversed(left))
 
     def _note_lost(self, batch: Sequence[Ticket[Item]]) -> None:
         """Count the tries of items that those who sent them repeat: one that never goes through is not passed over."""

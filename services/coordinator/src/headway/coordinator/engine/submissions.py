@@ -76,6 +76,11 @@ class Submission(Struct, frozen=True, kw_only=True):
         """Bytes of its payload."""
         return 0
 
+    @property
+    def stays(self) -> bool:
+        """However long it has waited, it is not refused for that."""
+        return False
+
     def missing(self) -> Refusal:
         """What to answer when the run is not there."""
         return RunNotFound(run_id=self.run_id.hex, namespace=self.namespace or "")
@@ -125,6 +130,11 @@ class Start(Submission, frozen=True, kw_only=True):
     def size(self) -> int:
         """Bytes of its payload."""
         return len(self.input.raw)
+
+    @property
+    def stays(self) -> bool:
+        """It has claimed its key, which would stand for no run."""
+        return self.key is not None
 
     def event(self, at: datetime, chance: float) -> RunEvent:
         """RunStarted."""

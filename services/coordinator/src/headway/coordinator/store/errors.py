@@ -10,6 +10,10 @@ class StoreUnavailable(Exception):
     """The database does not answer, or ended the transaction for reasons of its own: try again later."""
 
 
+class StoreEnded(StoreUnavailable):
+    """The database ended the transaction that was under way, or lost it: it may have taken too long."""
+
+
 class StoreConflict(Exception):
     """Somebody else changed the same rows at the same time: the transaction was rolled back and may be repeated."""
 
@@ -33,14 +37,18 @@ _CONFLICTS = (
     asyncpg.ForeignKeyViolationError,
     asyncpg.LockNotAvailableError,
 )
-_UNAVAILABLE = (
-    asyncpg.PostgresConnectionError,
+_ENDED = (
+    asyncpg.IdleInTransactionSessionTimeoutError,  # we were frozen: the database took its locks back
+    asyncpg.ConnectionDoesNotExistError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,  # the connection broke in the middle of an exchange
+)
+_UNAVAILABLE = (
+    *_ENDED,
+    asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.CannotConnectNowError,
-    asyncpg.IdleInTransactionSessionTimeoutError,  # we were frozen: the database took its locks back
     OSError,
     TimeoutError,
 )
@@ -56,6 +64,7 @@ def translated() -> Iterator[None]:
     except _UNAVAILABLE as error:
         if isinstance(error, ValueError):  # the driver could not encode a value: asking again would not help
             raise StoreRejected(str(error)) from error
-        raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
+        met = StoreEnded if isinstance(error, _ENDED) else StoreUnavailable
+        raise met(f"{type(error).__name__}: {error}") from error
     except asyncpg.PostgresError as error:
         raise StoreRejected(f"{type(error).__name__}: {error}") from error

@@ -18,6 +18,7 @@ from headway.coordinator.core.cel._parts import Part, Parts, Plain
 from headway.coordinator.core.cel._rewrite import rewrite
 from headway.coordinator.core.cel._syntax import Read, Syntax, read_syntax
 from headway.coordinator.core.cel._values import Refused, Result, Room
+from headway.coordinator.core.cel._weight import weigh
 from headway.coordinator.core.effort import Effort
 from headway.coordinator.core.plan import Json, Place, VariablePath
 
@@ -149,6 +150,7 @@ class Compiled:
         "_max_text",
         "_program",
         "_tests",
+        "_weight",
         "chosen",
         "references",
         "result",
@@ -173,6 +175,7 @@ class Compiled:
         self._key: _Program | None = None
         if self.chosen is not None:
             self._key = _Program(rewrite(serialized, answers, asked, self.chosen.expression))
+        self._weight = weigh(syntax.root)
         self._growth = 1 + source.count("+")  # how often a list or a text may be made longer by itself
         self._max_list = limits.longest_list(syntax.loops, syntax.loop_calls)
         self._max_text = limits.MAX_LOOP_TEXT if syntax.loops else limits.MAX_BOUND_TEXT
@@ -256,13 +259,16 @@ class Compiled:
 
     def _steps(self, room: Room) -> int:
         """Steps that evaluating may take, at the most: what it goes through is no longer than what was bound."""
-        text = room.longest_text * self._growth // limits.TEXT_A_STEP
-        loops = self.syntax.loops
-        if not loops:
-            return text
+        once, each_round = self._weight
         reach = (room.longest_list + self.source.count(",")) * self._growth
-        rounds = min(reach**loops, limits.MAX_ROUNDS)
-        return rounds * (self.syntax.loop_calls + reach // limits.ITEMS_A_STEP + text)
+        text = room.longest_text * self._growth // limits.TEXT_A_STEP
+        first = room.values * limits.FIRST_COMPARED_STEPS if once.whole or each_round.whole else 0
+        steps = text + first + once.steps(room, reach, self._growth)
+        if not self.syntax.loops:
+            return steps
+        rounds = min(reach**self.syntax.loops, limits.MAX_ROUNDS)
+        each = self.syntax.loop_calls + reach // limits.ITEMS_A_STEP + text
+        return steps + rounds * (each + each_round.steps(room, reach, self._growth))
 
 
 class _Bill:

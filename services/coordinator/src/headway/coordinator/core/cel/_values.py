@@ -19,7 +19,7 @@ class Refused(Exception):
 class Room:
     """What may still be bound in one evaluation."""
 
-    __slots__ = ("_given", "_list", "_text", "_values", "longest_list", "longest_text")
+    __slots__ = ("_given", "_list", "_text", "_values", "largest_item", "longest_list", "longest_text")
 
     def __init__(self, text: int, longest: int | None) -> None:
         self._text = self._given = text
@@ -27,12 +27,18 @@ class Room:
         self._list = longest
         self.longest_list = 0
         self.longest_text = 0
+        self.largest_item = 1  # of a list that may be gone through, in values
+
+    @property
+    def values(self) -> int:
+        """How many were bound."""
+        return limits.MAX_BOUND_VALUES - self._values
 
     @property
     def steps(self) -> int:
         """What admitting these values costs a decision."""
-        values, text = limits.MAX_BOUND_VALUES - self._values, self._given - self._text
-        return values * limits.BOUND_STEPS + text // limits.TEXT_A_STEP
+        text = self._given - self._text
+        return self.values * limits.BOUND_STEPS + text // limits.TEXT_A_STEP
 
     def admit(self, value: Json, depth: int) -> Json:
         """Returns the value as the evaluator takes it; integers beyond 64 bits become doubles, as in JavaScript."""
@@ -61,7 +67,15 @@ class Room:
                     )
                     raise Refused(message)
                 self._admit_many(len(value), depth)
+                if self._list is not None:
+                    return [self._admit_item(item, depth + 1) for item in value]
                 return [self.admit(item, depth + 1) for item in value]
+
+    def _admit_item(self, item: Json, depth: int) -> Json:
+        before = self._values
+        admitted = self.admit(item, depth)
+        self.largest_item = max(self.largest_item, before - self._values)
+        return admitted
 
     def _admit_many(self, count: int, depth: int) -> None:
         if depth >= limits.MAX_DEPTH:

@@ -19,10 +19,14 @@ MAX_RESULT_TEXT = 1_048_576
 MAX_DEPTH = 64  # of bound values and results
 
 
-# What an evaluation costs the decision that it is part of, in steps of a quarter of a microsecond or less.
-EVALUATION_STEPS = 40
-BOUND_STEPS, RESULT_STEPS = 4, 8  # for each value within them
+# What an evaluation costs the decision that it is part of, in steps of a sixteenth of a microsecond.
+EVALUATION_STEPS = 100
+BOUND_STEPS, RESULT_STEPS = 12, 48  # for each value within them
+FIRST_COMPARED_STEPS, COMPARED_STEPS = 8, 1  # for each value that is compared
+LOOKED_UP_STEPS = 1  # for each item of the longest list, where something is looked for in one
+JOINED_A_STEP = 2  # items of lists that are joined
 TEXT_A_STEP = 128  # characters that are read, compared or joined, in each round
+SEARCHED_A_STEP = 32  # characters that are searched, one by one
 ITEMS_A_STEP = 16  # of a list that grows by one in each round
 MAX_ROUNDS = 10_000  # of all comprehensions of one evaluation; the evaluator stops there
 

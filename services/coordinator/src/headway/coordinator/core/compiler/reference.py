@@ -86,9 +86,10 @@ def _limits() -> str:
         "text that one expression reads": f"{limits.MAX_BOUND_TEXT:,} characters; "
         f"{limits.MAX_LOOP_TEXT:,} when it goes through a list",
         "what one decision computes: all nodes and conditions from one event to the next `wait` or worker": (
-            f"{DECISION_STEPS:,} steps; a step is an operator applied to an item, a quarter of a value that an "
-            f"expression reads, or {BYTES_A_STEP} bytes of JSON read or written, as an upper estimate. The node "
-            "that asks for more fails with the type `DecisionTooLarge`: put a `wait` or a node for a worker before it"
+            f"{DECISION_STEPS:,} steps; a step is an operator applied to an item, a twelfth of a value that an "
+            f"expression reads, a value that it compares, or {BYTES_A_STEP} bytes of JSON read or written, as an upper "
+            "estimate. The node that asks for more fails with the type `DecisionTooLarge`: put a `wait` or a node for "
+            "a worker before it"
         ),
     }
     lines = "".join(f"| {what} | {most} |\n" for what, most in rows.items())

@@ -24,16 +24,26 @@ __all__ = ["Decision", "Need", "decide", "wants"]
 
 
 class Need(Struct, frozen=True):
-    """The decision reaches rows that were not loaded: load them in this transaction and ask again."""
+    """The decision reaches rows that were not loaded: load them in this transaction and ask again.
+
+    Attributes:
+        steps: of its budget that it spent until then.
+    """
 
     keys: frozenset[Key]
+    steps: int = 0
 
 
 class Decision(Struct, frozen=True):
-    """What an event causes: the actions to record, and the rows that the projector made of them."""
+    """What an event causes: the actions to record, and the rows that the projector made of them.
+
+    Attributes:
+        steps: of its budget that it spent.
+    """
 
     actions: list[Action]
     changes: Changes
+    steps: int = 0
 
 
 def decide(state: State, event: RunEvent) -> Decision | Need:
@@ -48,5 +58,5 @@ def decide(state: State, event: RunEvent) -> Decision | Need:
         _events.reduce(walk, event)
         walk.finish()
     except Missing as missing:
-        return Need(missing.keys)
-    return Decision(walk.actions, walk.draft.changes)
+        return Need(missing.keys, walk.effort.steps)
+    return Decision(walk.actions, walk.draft.changes, walk.effort.steps)
