@@ -12,7 +12,14 @@ from uuid import UUID
 from headway.coordinator import clock
 from headway.coordinator.core.refusals import EndNotTold, Refusal, RunNotFinished
 from headway.coordinator.engine.engine import Engine
-from headway.coordinator.store.deleting import delete_ended, find_expired, find_untold, get_ends
+from headway.coordinator.store.deleting import (
+    clear_tombstones,
+    delete_ended,
+    find_expired,
+    find_untold,
+    get_ends,
+    wait_for_ends,
+)
 from headway.coordinator.store.errors import STORE_ERRORS, StoreUnavailable
 
 LOOK_SECONDS = 30.0  # between two looks for what has expired
@@ -57,6 +64,7 @@ class Deletions:
             answers |= dict.fromkeys(gone, True)
             if len(answers) == len({*run_ids}):
                 return [answers[run_id] for run_id in run_ids]
+            await wait_for_ends(self._pool, [run_id for run_id in final if run_id not in gone])
         raise StoreUnavailable("a run that was to be deleted was locked by others")
 
     async def sweep(self) -> int:
@@ -76,11 +84,19 @@ class Deletions:
                 return count
             await asyncio.sleep(clock.monotonic() - began)
 
+    async def clear(self) -> None:
+        """Clear away what is left of deleted runs, batch by batch, resting as long as each took."""
+        began = clock.monotonic()
+        while await clear_tombstones(self._pool, BATCH) == BATCH:
+            await asyncio.sleep(clock.monotonic() - began)
+            began = clock.monotonic()
+
     async def _keep_looking(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 count = await self.sweep()
+                await self.clear()
             except STORE_ERRORS as error:
                 _log.warning("expired runs were not deleted: %s", error)
             else:
