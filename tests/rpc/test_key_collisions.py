@@ -16,10 +16,10 @@ from headway.coordinator.engine.deleting import Deletions
 from headway.coordinator.engine.submissions import Start
 from headway.coordinator.ids import key_bucket
 from headway.coordinator.store import deleting
+from tests.rpc.children import LEAF, begun, carry, carry_all, handovers
 from tests.rpc.test_child_keys import KEYED, error_of, fail_work, holder
 from tests.rpc.test_deleting import age, delete, deletions, latest_child, rows
 from tests.rpc.test_lists import end
-from tests.rpc.test_subflows import LEAF, begun, carry, carry_all, handovers
 from tests.rpc.world import ONE, Coordinator, World, refusal_of, until
 
 KEPT = "workflow: one\nretention: {succeeded: 1h}\nnodes:\n  work: {type: call, handler: h.work}\n"
@@ -148,6 +148,17 @@ async def test_a_start_between_a_delete_and_the_retry_that_keeps_the_run_is_answ
     assert (await retrying).epoch == 2
     assert (await refusal_of(delete(world, run_id))).reason == "RUN_NOT_FINISHED"
     assert await only(world, run_id)
+
+
+async def test_a_delete_waits_for_whoever_holds_the_run_and_it_is_gone(world: World) -> None:
+    run_id = await ended(world)
+
+    async with world.locked("SELECT 1 FROM runs FOR UPDATE"):
+        deleting_it = asyncio.create_task(delete(world, run_id))
+        await world.until_blocked()
+
+    assert await deleting_it
+    assert await rows(world, run_id) == {}
 
 
 # --- a run that is deleted while it is started

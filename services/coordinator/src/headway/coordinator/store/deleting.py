@@ -69,29 +69,25 @@ async def find_untold(pool: Pool, ends: Ends) -> dict[UUID, str]:
     return {run_id: untold[run_id] for run_id in ends if run_id in untold}
 
 
-async def delete_ended(pool: Pool, ends: Ends) -> set[UUID]:
-    """Delete runs that are finished and still where they were seen: a transaction for each bucket. Those deleted."""
+async def delete_ended(pool: Pool, ends: Ends, *, wait: bool = False) -> set[UUID]:
+    """Delete runs that are finished and still where they were seen: a transaction for each bucket. Those deleted.
+
+    `wait`: for those that others hold; else they are passed by.
+    """
+    lock = SQL["wait_for_ended" if wait else "lock_ended"]
     deleted: set[UUID] = set()
     with translated():
         async with pool.acquire() as connection:
             for bucket, part in _by_bucket(ends).items():
                 async with connection.transaction():
                     epochs = [ends[run_id]["epoch"] for run_id in part]
-                    held = [each["run_id"] for each in await connection.fetch(SQL["lock_ended"], bucket, part, epochs)]
+                    held = [each["run_id"] for each in await connection.fetch(lock, bucket, part, epochs)]
                     if held:
                         await connection.execute(SQL["delete_runs"], bucket, held)
                 deleted.update(held)
             keys = [(ends[run_id]["namespace"], ends[run_id]["key"], run_id) for run_id in deleted]
             await _free_keys(connection, keys)
     return deleted
-
-
-async def wait_for_ends(pool: Pool, run_ids: Sequence[UUID]) -> None:
-    """Wait for those who hold runs that are to be deleted."""
-    with translated():
-        async with pool.acquire() as connection:
-            for bucket, part in _by_bucket(run_ids).items():
-                await connection.execute(SQL["wait_for_ends"], bucket, part)
 
 
 async def free_keys(pool: Pool, standing: Sequence[Standing]) -> None:

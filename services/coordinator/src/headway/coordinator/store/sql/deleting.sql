@@ -43,11 +43,14 @@ CROSS JOIN LATERAL (
 ) AS r
 WHERE r.epoch = x.epoch AND r.finished_at IS NOT NULL;
 
--- name: wait_for_ends
--- Waits for those who hold runs that are to be deleted.
+-- name: wait_for_ended
+-- The same, but it is waited for those that are locked elsewhere.
 SELECT r.run_id
-FROM (SELECT run_id FROM unnest($2::uuid[]) AS k (run_id) ORDER BY run_id) AS x
-CROSS JOIN LATERAL (SELECT run_id FROM runs WHERE bucket = $1 AND run_id = x.run_id FOR SHARE) AS r;
+FROM (SELECT run_id, epoch FROM unnest($2::uuid[], $3::integer[]) AS k (run_id, epoch) ORDER BY run_id) AS x
+CROSS JOIN LATERAL (
+    SELECT run_id, epoch, finished_at FROM runs WHERE bucket = $1 AND run_id = x.run_id FOR UPDATE
+) AS r
+WHERE r.epoch = x.epoch AND r.finished_at IS NOT NULL;
 
 -- name: delete_runs
 -- All rows of runs that are locked. What is left of them in the outbox is carried out and means nothing any more. Where a
