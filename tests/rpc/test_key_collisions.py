@@ -11,11 +11,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from headway.api.runs.v1 import runs_pb2
-from headway.coordinator.engine import starting
 from headway.coordinator.engine.deleting import Deletions
 from headway.coordinator.engine.submissions import Start
 from headway.coordinator.ids import key_bucket
-from headway.coordinator.store import deleting
+from headway.coordinator.store import deleting, starting
 from tests.rpc.children import LEAF, begun, carry, carry_all, handovers
 from tests.rpc.test_child_keys import KEYED, error_of, fail_work, holder
 from tests.rpc.test_deleting import age, delete, deletions, latest_child, rows
@@ -107,7 +106,7 @@ async def found_there(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Gate]:
         await gate.pass_through()
         return await find_started(*arguments)
 
-    monkeypatch.setattr(starting, "find_started", gated)
+    monkeypatch.setattr("headway.coordinator.engine.starting.find_started", gated)
     try:
         yield gate
     finally:
