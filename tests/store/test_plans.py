@@ -60,6 +60,7 @@ NOT_BY_KEY = {
     "find_by_label",
     "find_paused",
     "find_expired",
+    "find_tombstones",
     "sweep_lost",
     "sweep_aged",
     "ready_tasks",

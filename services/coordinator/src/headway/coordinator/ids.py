@@ -4,6 +4,7 @@ A run's id is a UUID whose last 16 bits are its bucket.
 """
 
 import hashlib
+from collections.abc import Iterator
 from uuid import UUID
 
 from asyncpg.pgproto import pgproto
@@ -47,6 +48,14 @@ def child_id(run_id: UUID, path: str, attempt: int, buckets: int) -> UUID:
     """
     digest = hashlib.sha256(f"{run_id.hex}/{path}/{attempt}".encode()).digest()
     return run_id_in(int.from_bytes(digest[14:18], "big") % buckets, UUID(bytes=run_id.bytes[:6] + digest[:10]))
+
+
+def seeds(request_id: UUID) -> Iterator[UUID]:
+    """What the ids of a request's runs are made from: each begins when the one before was deleted."""
+    seed = request_id
+    while True:
+        yield seed
+        seed = UUID(bytes=seed.bytes[:6] + hashlib.sha256(seed.bytes).digest()[:10])
 
 
 def is_seeded_by(run_id: UUID, seed: UUID) -> bool:

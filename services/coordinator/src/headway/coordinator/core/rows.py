@@ -122,6 +122,11 @@ class RunRow(Struct):
     parent: Parent | None = None
 
     @property
+    def is_tombstone(self) -> bool:
+        """There was a run with a key, which was deleted: it is in no namespace."""
+        return not self.namespace
+
+    @property
     def is_paused(self) -> bool:
         """Nothing is dispatched until it is resumed."""
         return self.paused_at is not None

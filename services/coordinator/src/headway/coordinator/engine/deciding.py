@@ -270,6 +270,9 @@ class _Batch:
                 self._without_lock(run_id, is_there=run_id in found.busy)
                 continue
             run, tasks = rows
+            if run.is_tombstone:
+                self._without_run(run_id)
+                continue
             version = (run.namespace, run.workflow, run.version)
             graph = graphs.get(version)
             if graph is None:
@@ -290,6 +293,9 @@ class _Batch:
             state = State(graph=start.graph, run_id=run_id.hex, complete=True)
             self._savings[run_id] = Saving(Held(run_id, state, run_buckets=self._run_buckets))
             return
+        self._without_run(run_id)
+
+    def _without_run(self, run_id: UUID) -> None:
         for ticket in self._by_run.pop(run_id):
             self.result.outcomes.append((ticket, ticket.item.missing()))
 

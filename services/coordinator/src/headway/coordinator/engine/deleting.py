@@ -12,12 +12,12 @@ from uuid import UUID
 from headway.coordinator import clock
 from headway.coordinator.core.refusals import EndNotTold, Refusal, RunNotFinished
 from headway.coordinator.engine.engine import Engine
-from headway.coordinator.store.deleting import delete_ended, find_expired, find_untold, get_ends
+from headway.coordinator.store.deleting import clear_tombstones, delete_ended, find_expired, find_untold, get_ends
 from headway.coordinator.store.errors import STORE_ERRORS, StoreUnavailable
 
 LOOK_SECONDS = 30.0  # between two looks for what has expired
 BATCH = 50  # runs of one transaction
-TRIES = 3  # at a run that others hold
+TRIES = 3  # at a run that others hold or reopen; from the second on, it is waited for
 _log = logging.getLogger(__name__)
 
 
@@ -36,7 +36,7 @@ class Deletions:
             StoreUnavailable: the database does not answer, or somebody held a run all the while.
         """
         answers: dict[UUID, bool | Refusal] = {}
-        for _ in range(TRIES):
+        for tries in range(TRIES):
             left = [run_id for run_id in run_ids if run_id not in answers]
             ends = {
                 run_id: end
@@ -53,7 +53,7 @@ class Deletions:
             untold = await find_untold(self._pool, final)
             answers |= {run_id: EndNotTold(run_id=run_id.hex, parent=parent) for run_id, parent in untold.items()}
             final = {run_id: end for run_id, end in final.items() if run_id not in untold}
-            gone = final if dry_run else await delete_ended(self._pool, final)
+            gone = final if dry_run else await delete_ended(self._pool, final, wait=tries > 0)
             answers |= dict.fromkeys(gone, True)
             if len(answers) == len({*run_ids}):
                 return [answers[run_id] for run_id in run_ids]
@@ -76,11 +76,19 @@ class Deletions:
                 return count
             await asyncio.sleep(clock.monotonic() - began)
 
+    async def clear(self) -> None:
+        """Clear away what is left of deleted runs, batch by batch, resting as long as each took."""
+        began = clock.monotonic()
+        while await clear_tombstones(self._pool, BATCH) == BATCH:
+            await asyncio.sleep(clock.monotonic() - began)
+            began = clock.monotonic()
+
     async def _keep_looking(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 count = await self.sweep()
+                await self.clear()
             except STORE_ERRORS as error:
                 _log.warning("expired runs were not deleted: %s", error)
             else:

@@ -2,13 +2,18 @@
 
 Whatever is refused is refused before anything is written for it. A start that was made before is answered as the first
 time, even if it would be refused today.
+
+Whoever reads a run's id from a key inserts the run, unless it is there: so a half start is completed by anybody. Where
+the run was deleted since, its tombstone is met: the key is freed, and the start begins again under an id of its own.
 """
 
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -23,6 +28,7 @@ from headway.coordinator.core.refusals import (
     InvalidLabel,
     KeyReused,
     Refusal,
+    RunNotFound,
     WorkflowNotFound,
     bare,
 )
@@ -33,13 +39,15 @@ from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.lanes import Committed, Lane, Ticket, whole
 from headway.coordinator.engine.submissions import OUTDATED, Start
 from headway.coordinator.engine.telemetry import begin
-from headway.coordinator.ids import bucket_of, is_seeded_by, key_bucket, run_id_text
+from headway.coordinator.ids import bucket_of, is_seeded_by, key_bucket, run_id_text, seeds
+from headway.coordinator.store.deleting import free_keys
 from headway.coordinator.store.errors import StoreUnavailable, translated
 from headway.coordinator.store.loading import parent_of
 from headway.coordinator.store.starting import Claim, StartKey, claim_keys, find_keys, find_started
 from headway.coordinator.store.statements import SQL
 
 KEY_LANES = 4  # transactions that claim keys at the same time: each is of one of the keys' many buckets
+TRIES = 8  # at a key whose runs are deleted as fast as they begin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,18 +104,28 @@ class _Beginning:
     """A start on its way.
 
     Attributes:
+        seed: which of its request's seeds its own run's id is made from.
         fault: what speaks against it, unless it was made before.
+        is_gone: the run that it names was deleted.
         is_remembered: its version was the deployed one when it was last looked up; the write has to see whether it is.
     """
 
     ask: StartAsk
     run_id: UUID
+    seed: int = 0
     version: int = 0
     graph: Graph | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     fault: Refusal | None = None
     answer: Answer | None = None
     is_remembered: bool = False
+    is_gone: bool = False
+
+    @property
+    def is_own(self) -> bool:
+        """The run that it names is its own, and not that of another start with the key."""
+        own = islice(seeds(self.ask.request_id), TRIES)
+        return any(is_seeded_by(self.run_id, seed) for seed in own)
 
 
 class Starts:
@@ -136,16 +154,41 @@ class Starts:
         # Whoever has claimed a key is not refused any more: the key would stand for no run.
         with self._engine.admit([(each.run_id, len(each.ask.input.raw)) for each in every], ahead=ahead) as room:
             await self._choose_versions([each for each in every if not await self._recall_version(each)])
-            if keyed:
-                await self._ask_keys(keyed)
+            await self._begin(every, room)
+        for _ in range(TRIES):
+            gone = [each for each in every if each.is_gone]
+            if not gone:
+                break
+            await self._leave(gone)
+            await self._begin([each for each in gone if each.answer is None])
+        return [each.answer or StoreUnavailable("the runs of the key were deleted as they began") for each in every]
+
+    async def _begin(self, every: Sequence[_Beginning], room: ExitStack | None = None) -> None:
+        """Answer each, but for those that name runs that were deleted. `room`: given up when they are submitted."""
+        if keyed := [each for each in every if each.ask.key is not None]:
+            await self._ask_keys(keyed)
+        if room is not None:
             room.close()
-            outdated = await self._submit([each for each in every if each.fault is None and each.answer is None])
-            if outdated:
-                await self._choose_versions(outdated)
-                await self._submit([each for each in outdated if each.fault is None])
-        if unanswered := [each for each in every if each.answer is None]:
+        outdated = await self._submit([each for each in every if each.fault is None and each.answer is None])
+        if outdated:
+            await self._choose_versions(outdated)
+            await self._submit([each for each in outdated if each.fault is None])
+        if unanswered := [each for each in every if each.answer is None and not each.is_gone]:
             await self._look_again(unanswered)
-        return [each.answer or LookupError("a start without an answer") for each in every]
+
+    async def _leave(self, gone: Sequence[_Beginning]) -> None:
+        """Free the keys of runs that were deleted, and take an id of one's own; without a key none begins anew."""
+        await free_keys(self._engine.pool, [(each.ask.namespace, each.ask.key, each.run_id) for each in gone])
+        for each in gone:
+            each.is_gone = False
+            each.fault = None
+            if each.answer is not None:
+                continue
+            if each.ask.parent is not None or each.ask.key is None:
+                each.answer = _without_another(each)
+                continue
+            each.seed += each.is_own
+            each.run_id = self._engine.run_id_of(next(islice(seeds(each.ask.request_id), each.seed, None)))
 
     async def _choose_versions(self, every: Sequence[_Beginning]) -> None:
         open_asks = [each.ask for each in every if each.ask.chosen is None]
@@ -206,7 +249,8 @@ class Starts:
             async with self._engine.pool.acquire() as connection:
                 former = await connection.fetchrow(SQL["find_parent"], bucket_of(holder.run_id), holder.run_id)
                 before = None if former is None or former["finished_at"] is None else parent_of(former["parent"])
-                if before is not None and own.follows(before):
+                is_deleted = former is not None and not former["namespace"]
+                if is_deleted or (before is not None and own.follows(before)):
                     held = holder.run_id, claim.run_id, claim.digest
                     if await connection.fetchval(SQL["pass_start_key"], ask.bucket, *ask.key, *held):
                         return
@@ -242,12 +286,14 @@ class Starts:
             for span in spans:
                 span.end()
         for each, existed in zip(sound, answers, strict=True):
-            if isinstance(existed, Exception):
+            if isinstance(existed, RunNotFound):
+                each.is_gone = True
+            elif isinstance(existed, Exception):
                 each.answer = existed
             elif existed == OUTDATED:
                 outdated.append(each)
             elif not existed:
-                is_anothers = each.ask.adopts and not is_seeded_by(each.run_id, each.ask.request_id)
+                is_anothers = each.ask.adopts and not each.is_own
                 each.answer = Started(each.run_id, is_anothers, each.version)
         return outdated
 
@@ -261,7 +307,7 @@ class Starts:
                 for bucket, part in buckets.items():
                     found = await find_started(connection, bucket, [each.run_id for each in part])
                     for each in part:
-                        each.answer = _again(each, found.get(each.run_id))
+                        _look(each, found.get(each.run_id))
 
 
 async def _judge(each: _Beginning, plan: Plan, *, is_alone: bool) -> None:
@@ -300,10 +346,12 @@ def _take(each: _Beginning, digest: str, holder: Claim | Exception | None) -> No
         raise StoreUnavailable("the claimed key was not there")
     elif holder is None:
         each.answer = each.fault
-    elif holder.digest != digest and not each.ask.adopts:
-        each.answer = KeyReused(key=each.ask.key or "")
-    else:
+    elif holder.digest == digest or each.ask.adopts:
         each.run_id = holder.run_id
+    elif each.fault is not None:
+        each.answer = KeyReused(key=each.ask.key or "")
+    else:  # unless that run was deleted
+        each.run_id, each.fault = holder.run_id, KeyReused(key=each.ask.key or "")
 
 
 def _start(each: _Beginning, traceparent: str) -> Start:
@@ -326,17 +374,37 @@ def _start(each: _Beginning, traceparent: str) -> Start:
     )
 
 
+def _look(each: _Beginning, run: Any) -> None:
+    """Answer with what is there under the id that the start names, unless the key has to be freed first."""
+    is_deleted = run is not None and not run["namespace"]
+    is_without_key = run is not None and run["key"] is None and each.ask.parent is None and not is_deleted
+    is_fit = each.fault is None or isinstance(each.fault, KeyReused)
+    each.is_gone = is_fit and each.ask.key is not None and (is_deleted or is_without_key)
+    if not each.is_gone or (is_without_key and each.is_own):  # its request id is another's, whose run has no key
+        each.answer = _again(each, None if is_deleted else run)
+
+
+def _without_another(each: _Beginning) -> Answer:
+    """What a start is answered whose run was deleted and which begins no other."""
+    if each.ask.parent is not None:  # which was told the run's end
+        return RunNotFound(run_id=each.run_id.hex, namespace=each.ask.namespace)
+    return KeyReused(key=str(each.ask.request_id))
+
+
 def _again(each: _Beginning, run: Any) -> Answer:
     """The answer of the first time, when the run that is there is the one that is asked for."""
     ask = each.ask
-    if run is None and each.fault is not None:
+    if isinstance(each.fault, KeyReused):
         return each.fault
+    if run is None:
+        return each.fault or StoreUnavailable("the run was deleted as it was asked for")
+    if ask.parent is not None and run["parent"] is None:
+        return KeyReused(key=ask.key or "", holder=run_id_text(each.run_id))
     if (
-        run is None
-        or (run["namespace"], run["workflow"]) != (ask.namespace, ask.workflow)
+        (run["namespace"], run["workflow"]) != (ask.namespace, ask.workflow)
         or (ask.parent is None and run["key"] != ask.key)
         or (not ask.adopts and ask.version not in (0, run["version"]))
         or (not ask.adopts and _canonical(orjson.loads(run["input"])) != _canonical(ask.input.value))
     ):
         return KeyReused(key=str(ask.request_id))
-    return Started(each.run_id, not is_seeded_by(each.run_id, ask.request_id), run["version"])
+    return Started(each.run_id, not each.is_own, run["version"])

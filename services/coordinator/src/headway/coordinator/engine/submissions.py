@@ -105,7 +105,7 @@ class Submission(Struct, frozen=True, kw_only=True):
 
 
 class Start(Submission, frozen=True, kw_only=True):
-    """Start a run. Answers True when it existed, or OUTDATED.
+    """Start a run. Answers True when it existed, or OUTDATED. It is missing when it was deleted and had a key.
 
     Attributes:
         is_remembered: the version was remembered as the deployed one: nothing is written unless it is that still.

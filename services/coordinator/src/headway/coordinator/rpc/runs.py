@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -27,7 +28,7 @@ from headway.coordinator.engine.deleting import Deletions
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.reads import in_turn
 from headway.coordinator.engine.signalling import Keys
-from headway.coordinator.engine.starting import StartAsk, Started, Starts
+from headway.coordinator.engine.starting import TRIES, StartAsk, Started, Starts
 from headway.coordinator.engine.steering import Pause, Resume, Skip
 from headway.coordinator.engine.submissions import Cancel, Retry, Signal, Submission
 from headway.coordinator.ids import run_id_text
@@ -50,6 +51,7 @@ from headway.coordinator.rpc.requests import (
     traceparent_of,
 )
 from headway.coordinator.store import listing, reading
+from headway.coordinator.store.errors import StoreUnavailable
 
 START_ITEMS = 256
 PAGE, LARGEST_PAGE = 50, 1_000
@@ -194,9 +196,9 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         ask = _start_ask(request.start)
         event_id = optional_text(request.id, "id")
         ttl_ms = duration_ms(request.ttl, "ttl") if request.HasField("ttl") else None
-        run = await self._keys.run_or_start(ask)
-        answer = await self._one(
-            Signal(
+        for _ in range(TRIES):
+            run = await self._keys.run_or_start(ask)
+            signal = Signal(
                 run_id=run.run_id,
                 namespace=ask.namespace,
                 request_id=signal_request_id(run.run_id, name, event_id) if event_id else ask.request_id,
@@ -205,8 +207,10 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
                 has_id=bool(event_id),
                 ttl_ms=ttl_ms,
             )
-        )
-        return pb.SignalWithStartResponse(run=messages.start_response(run), **_recorded(answer))
+            with suppress(RunNotFound):  # it was deleted since
+                answer = await self._one(signal)
+                return pb.SignalWithStartResponse(run=messages.start_response(run), **_recorded(answer))
+        raise StoreUnavailable("the runs of the key were deleted before they were signalled")
 
     @refusing
     async def Delete(self, request: pb.DeleteRequest, context: Any) -> pb.DeleteResponse:

@@ -1,13 +1,16 @@
 """Deletes finished runs, and finds those that are kept no longer.
 
-A run's key is freed before the run is gone, in a transaction of its own, as it is in a bucket of its own: whoever uses
-the key then starts another run. Were it freed afterwards, a start in between would be made under the old run's id, and
-lose its key. A run that turns out not to be deleted gets its key back, unless somebody has it by then.
+A run's key is in a bucket of its own, so that it cannot go in the run's transaction. The run goes first, and a
+tombstone takes its place; then its key is freed, unless it stands for another run by now. So no key is freed for a run
+that stays, and no start that has read the run's id from the key begins the run again: it meets the tombstone, and frees
+the key itself if nobody has. A tombstone goes when no start can be under way for it any more.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
+
+import orjson
 
 from headway.coordinator.core.machines import FINAL_RUN_STATES
 from headway.coordinator.core.rows import Parent
@@ -20,6 +23,8 @@ from headway.coordinator.store.statements import SQL
 
 Ends = Mapping[UUID, Any]
 """Runs that are there, with columns namespace, key, state, epoch and parent."""
+Standing: TypeAlias = tuple[str, str | None, UUID]
+"""A namespace, a key in it, if any, and the run that it stands for."""
 
 
 async def find_expired(pool: Pool, limit: int, but: Collection[UUID]) -> list[UUID]:
@@ -64,48 +69,66 @@ async def find_untold(pool: Pool, ends: Ends) -> dict[UUID, str]:
     return {run_id: untold[run_id] for run_id in ends if run_id in untold}
 
 
-async def delete_ended(pool: Pool, ends: Ends) -> set[UUID]:
-    """Delete runs that are finished and still where they were seen: a transaction for each bucket. Those deleted."""
+async def delete_ended(pool: Pool, ends: Ends, *, wait: bool = False) -> set[UUID]:
+    """Delete runs that are finished and still where they were seen: a transaction for each bucket. Those deleted.
+
+    `wait`: for those that others hold; else they are passed by.
+    """
+    lock = SQL["wait_for_ended" if wait else "lock_ended"]
     deleted: set[UUID] = set()
     with translated():
         async with pool.acquire() as connection:
-            freed = await _free_keys(connection, ends)
             for bucket, part in _by_bucket(ends).items():
                 async with connection.transaction():
                     epochs = [ends[run_id]["epoch"] for run_id in part]
-                    held = [each["run_id"] for each in await connection.fetch(SQL["lock_ended"], bucket, part, epochs)]
+                    held = [each["run_id"] for each in await connection.fetch(lock, bucket, part, epochs)]
                     if held:
                         await connection.execute(SQL["delete_runs"], bucket, held)
                 deleted.update(held)
-            await _give_back(connection, [record for record in freed if record["run_id"] not in deleted])
+            keys = [(ends[run_id]["namespace"], ends[run_id]["key"], run_id) for run_id in deleted]
+            await _free_keys(connection, keys)
     return deleted
 
 
-async def _free_keys(connection: Connection, ends: Ends) -> list[Any]:
+async def free_keys(pool: Pool, standing: Sequence[Standing]) -> None:
+    """Free keys that stand for runs that were deleted."""
+    with translated():
+        async with pool.acquire() as connection:
+            await _free_keys(connection, standing)
+
+
+async def clear_tombstones(pool: Pool, limit: int) -> int:
+    """Delete tombstones that nothing can come for any more, at most so many; how many there were."""
+    deleted = 0
+    with translated():
+        async with pool.acquire() as connection:
+            tombstones = await connection.fetch(SQL["find_tombstones"], limit)
+            standing = [_of_tombstone(each["run_id"], **orjson.loads(each["error"])) for each in tombstones]
+            freed = await _free_keys(connection, standing)
+            for bucket, part in _by_bucket(freed).items():
+                await connection.execute(SQL["renew_tombstones"], bucket, part)
+            unnamed = [each["run_id"] for each in tombstones if each["run_id"] not in freed]
+            for bucket, part in _by_bucket(unnamed).items():
+                deleted += len(await connection.fetch(SQL["delete_tombstones"], bucket, part))
+    return deleted
+
+
+async def _free_keys(connection: Connection, standing: Sequence[Standing]) -> set[UUID]:
+    """Free keys, a transaction for each bucket, unless they stand for others by now; the runs that they stood for."""
     parts: dict[tuple[int, str], list[tuple[str, UUID]]] = {}
-    for run_id, end in ends.items():
-        if end["key"] is not None:
-            parts.setdefault((key_bucket(end["namespace"], end["key"]), end["namespace"]), []).append(
-                (end["key"], run_id)
-            )
-    freed: list[Any] = []
-    for (bucket, namespace), rows in sorted(parts.items()):
+    for namespace, key, run_id in standing:
+        if key is not None:
+            parts.setdefault((key_bucket(namespace, key), namespace), []).append((key, run_id))
+    freed: set[UUID] = set()
+    for (bucket, namespace), rows in parts.items():
         keys, run_ids = [key for key, _ in rows], [run_id for _, run_id in rows]
-        freed += await connection.fetch(SQL["free_start_keys"], bucket, namespace, keys, run_ids)
+        records = await connection.fetch(SQL["free_start_keys"], bucket, namespace, keys, run_ids)
+        freed.update(record["run_id"] for record in records)
     return freed
 
 
-async def _give_back(connection: Connection, freed: Sequence[Any]) -> None:
-    """Give keys back to the runs that are there; it is waited for those that another is deleting."""
-    run_ids = [record["run_id"] for record in freed]
-    there: set[UUID] = set()
-    for bucket, part in _by_bucket(run_ids).items():
-        there.update(each["run_id"] for each in await connection.fetch(SQL["wait_for_ends"], bucket, part))
-    for record in freed:
-        if record["run_id"] in there:
-            bucket = key_bucket(record["namespace"], record["key"])
-            row = [record["namespace"]], [record["key"]], [record["run_id"]], [record["digest"]]
-            await connection.fetch(SQL["claim_start_keys"], bucket, *row)
+def _of_tombstone(run_id: UUID, namespace: str, key: str) -> Standing:
+    return namespace, key, run_id
 
 
 def _by_bucket(run_ids: Iterable[UUID]) -> dict[int, list[UUID]]:

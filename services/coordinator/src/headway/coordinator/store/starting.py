@@ -8,6 +8,7 @@ from uuid import UUID
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
 
+TRIES = 3  # at keys that are freed as they are found to be claimed
 WorkflowKey: TypeAlias = tuple[str, str]
 """Namespace and workflow."""
 VersionKey: TypeAlias = tuple[str, str, int]
@@ -38,11 +39,14 @@ async def find_versions(connection: Connection, keys: Collection[VersionKey]) ->
 
 async def claim_keys(connection: Connection, bucket: int, claims: dict[StartKey, Claim]) -> dict[StartKey, Claim]:
     """Claim keys of one bucket, each once and for ever; return whose they are now. Commits by itself."""
-    if not claims:
-        return {}
-    rows = [(*key, claim.run_id, claim.digest) for key, claim in claims.items()]
-    held = _claims(await connection.fetch(SQL["claim_start_keys"], bucket, *_columns(rows, 4)))
-    return held | await find_keys(connection, bucket, [key for key in claims if key not in held])
+    held: dict[StartKey, Claim] = {}
+    for _ in range(TRIES):
+        rows = [(*key, claim.run_id, claim.digest) for key, claim in claims.items() if key not in held]
+        if not rows:
+            break
+        held |= _claims(await connection.fetch(SQL["claim_start_keys"], bucket, *_columns(rows, 4)))
+        held |= await find_keys(connection, bucket, [key for key in claims if key not in held])
+    return held
 
 
 async def find_keys(connection: Connection, bucket: int, keys: Collection[StartKey]) -> dict[StartKey, Claim]:

@@ -25,6 +25,7 @@ CREATE TABLE definitions (
 CREATE UNIQUE INDEX definitions_content_once ON definitions (namespace, workflow, digest) WHERE deleted_at IS NULL;
 CREATE UNIQUE INDEX definitions_one_deployed ON definitions (namespace, workflow) WHERE deployed;
 
+-- A row in namespace '' is the tombstone of a deleted run with a key: see store/deleting.py.
 CREATE TABLE runs (
     created_at      timestamptz NOT NULL,
     bucket          smallint    NOT NULL,

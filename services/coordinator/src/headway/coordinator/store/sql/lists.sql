@@ -151,6 +151,7 @@ CROSS JOIN LATERAL (
     FROM run_labels
     WHERE bucket = x.bucket AND run_id = x.run_id
 ) AS l
+WHERE r.namespace <> ''
 ORDER BY x.place;
 
 -- name: find_by_prefix

@@ -56,15 +56,15 @@ WHERE bucket = $1 AND namespace = $2 AND key = $3 AND run_id = $4
 RETURNING true;
 
 -- name: find_parent
--- Whose child a run is, and since when it is over.
-SELECT parent, finished_at FROM runs WHERE bucket = $1 AND run_id = $2;
+-- Whose child a run is, and since when it is over; or that it was deleted: then it is in no namespace.
+SELECT namespace, parent, finished_at FROM runs WHERE bucket = $1 AND run_id = $2;
 
 -- name: find_started
--- Runs that were started before, with what they were started with.
-SELECT r.run_id, r.namespace, r.workflow, r.version, r.key, i.data AS input
+-- Runs that were started before, with what they were started with; one in no namespace was deleted.
+SELECT r.run_id, r.namespace, r.workflow, r.version, r.key, r.parent, i.data AS input
 FROM unnest($2::uuid[]) AS x (run_id)
 CROSS JOIN LATERAL (
-    SELECT run_id, namespace, workflow, version, key FROM runs WHERE bucket = $1 AND run_id = x.run_id LIMIT 1
+    SELECT run_id, namespace, workflow, version, key, parent FROM runs WHERE bucket = $1 AND run_id = x.run_id LIMIT 1
 ) AS r
 LEFT JOIN LATERAL (
     SELECT data
