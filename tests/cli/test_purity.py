@@ -190,8 +190,10 @@ async def test_a_terminal_that_knows_ascii_alone_gets_the_rest_spelt_out(coordin
 
 
 SLOW = """
-import sys, time
+import signal, sys, time
 from headway.cli import entry
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may let it be ignored
 
 class Slow:
     def find_spec(self, name, path, target=None):

@@ -6,10 +6,10 @@ import json
 from itertools import pairwise
 from uuid import UUID
 
-import grpc
 import pytest
 
 from headway.api.runs.v1 import runs_pb2
+from headway.coordinator.rpc.refusing import STATUS
 from tests.rpc.world import Coordinator, Dispatch, World, refusal_of, succeeded
 
 MAP = """
@@ -139,16 +139,15 @@ async def test_what_is_no_map_or_item_is_refused(world: World) -> None:
     await world.first.deploy(MAP)
     run_id = await world.first.start("mapped", [1])
 
-    for call in (
-        world.first.get(run_id, "resize[1"),
-        world.first.get(run_id, "after[0]"),
-        world.first.runs.ListItems(runs_pb2.ListItemsRequest(run_id=run_id, path="after")),
-        world.first.runs.ListItems(runs_pb2.ListItemsRequest(run_id=run_id, path="x" * 1_000)),
-        world.first.retry(run_id, "resize[zero].step"),
+    for call, reason in (
+        (world.first.get(run_id, "resize[1"), "NODE_NOT_FOUND"),
+        (world.first.get(run_id, "after[0]"), "NODE_NOT_FOUND"),
+        (world.first.runs.ListItems(runs_pb2.ListItemsRequest(run_id=run_id, path="after")), "INVALID_ARGUMENT"),
+        (world.first.runs.ListItems(runs_pb2.ListItemsRequest(run_id=run_id, path="x" * 1_000)), "NODE_NOT_FOUND"),
+        (world.first.retry(run_id, "resize[zero].step"), "RUN_NOT_FINISHED"),
     ):
         refusal = await refusal_of(call)
-        assert refusal.code in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION)
-        assert refusal.reason in ("NODE_NOT_FOUND", "RUN_NOT_FINISHED")
+        assert (refusal.code, refusal.reason) == (STATUS[reason], reason)
 
 
 async def test_a_cancel_of_many_open_items_goes_in_pages(world: World) -> None:

@@ -26,6 +26,7 @@ from headway.coordinator.engine import lanes
 from headway.coordinator.engine.definitions import Faulty
 from headway.coordinator.rpc import refusing
 from headway.coordinator.rpc.refusing import STATUS
+from tests.rpc.children import LEAF, PARENT, begun, carry, handovers
 from tests.rpc.world import EVENT, ONE, Coordinator, Dispatch, World, refusal_of, unpacked
 
 NOT_FOUND = grpc.StatusCode.NOT_FOUND
@@ -35,7 +36,7 @@ EXISTS = grpc.StatusCode.ALREADY_EXISTS
 
 LOOP = (
     "workflow: loop\nnodes:\n"
-    "  poll: {type: repeat, while: index < 2, max_iterations: 5, keep_last: 1, body: {type: call, handler: h}}\n"
+    "  poll: {type: repeat, while: index < 3, max_iterations: 5, keep_last: 1, body: {type: call, handler: h}}\n"
 )
 TRIP = (
     "workflow: trip\nnodes:\n"
@@ -64,6 +65,7 @@ class Scene:
         stopping: cancelled while a worker runs its node.
         looped: over, its first iteration dropped; its version is not deployed any more.
         undone: failed, and undone.
+        untold: over, which its parent has not heard of.
     """
 
     c: Coordinator
@@ -73,6 +75,7 @@ class Scene:
     stopping: str
     looped: str
     undone: str
+    untold: str
 
     def start(self, workflow: str = "one", **fields: Any) -> Any:
         fields.setdefault("request_id", str(uuid4()))
@@ -239,6 +242,9 @@ CASES: dict[tuple[grpc.StatusCode, str], dict[str, Case]] = {
     (PRECONDITION, "NODE_NOT_SKIPPABLE"): {
         "skip what a worker runs": (lambda s: s.skip(s.held, "work"), {"node": "work", "state": "running"}),
     },
+    (PRECONDITION, "END_NOT_TOLD"): {
+        "delete a child": (lambda s: s.c.runs.Delete(runs.DeleteRequest(run_id=s.untold)), {}),
+    },
     (PRECONDITION, "ITERATION_DROPPED"): {
         "retry a dropped iteration": (lambda s: s.retry(s.looped, "poll[0]"), {"kept": "1"}),
     },
@@ -396,14 +402,18 @@ async def scene(world: World) -> Scene:
     await run(done, "go")
     await run(looped, "poll[0].step")
     await run(looped, "poll[1].step")
+    await run(looped, "poll[2].step")
     await run(undone, "book")
     await c.grant(Dispatch(undone, "go", 1))
     await c.fail(Dispatch(undone, "go", 1))
     await run(undone, "give_back")
-    await c.deploy(LOOP.replace("< 2", "< 3"))
+    await c.deploy(LOOP.replace("< 3", "< 4"))
     for run_id in (held, stopping):
         await c.grant(Dispatch(run_id, "work", 1))
-    made = Scene(c, await c.start("waiting", key="taken"), done, held, stopping, looped, undone)
+    _, untold = await begun(world, LEAF, PARENT)
+    await carry(world, *await handovers(world, "StartChild"))
+    await run(untold, "work")
+    made = Scene(c, await c.start("waiting", key="taken"), done, held, stopping, looped, undone, untold)
     await made.pause(held)
     await c.cancel(stopping)
     return made
