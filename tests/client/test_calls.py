@@ -114,6 +114,27 @@ async def test_get_hands_out_plain_values_and_instants_in_utc(client: Client, co
     assert details.stale_reports[0].answer == "LEASE_LOST"
 
 
+async def test_what_is_left_out_says_so_and_a_task_and_items_from_an_index_on_are_asked_for(
+    client: Client, coordinator: ScriptedCoordinator
+) -> None:
+    error = runs_pb2.TaskError(failure_class="exec_failed", type="HTTPError", left_out=True)
+    task = runs_pb2.Task(path="charge", output_left_out=70_000, error=error)
+    coordinator.script("runs.Get", runs_pb2.GetResponse(tasks=[task], more_stale_reports=True))
+    item = runs_pb2.Item(path="each[7]", index=7, output_left_out=80_000)
+    coordinator.script("runs.ListItems", runs_pb2.ListItemsResponse(items=[item]))
+
+    details = await client.get_task("r1", "charge")
+    items = [each async for each in client.items("r1", "each", from_index=7, page_size=2)]
+
+    (charge,) = details.tasks
+    assert (charge.output, charge.output_left_out, details.more_stale_reports) == (None, 70_000, True)
+    assert charge.error is not None
+    assert charge.error.left_out
+    assert [each.output_left_out for each in items] == [80_000]
+    assert [(each.path, each.scope) for each in coordinator.requests["runs.Get"]] == [("charge", "")]
+    assert [(each.from_index, each.page_size) for each in coordinator.requests["runs.ListItems"]] == [(7, 2)]
+
+
 async def test_a_state_that_a_newer_server_added_reads_as_unspecified(
     client: Client, coordinator: ScriptedCoordinator
 ) -> None:

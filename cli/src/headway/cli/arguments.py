@@ -63,8 +63,21 @@ def at_least_one(text: str) -> int:
     Raises:
         argparse.ArgumentTypeError: It is none.
     """
-    if not text.isdecimal() or not 1 <= float(text) <= _GREATEST:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number from 1 to {_GREATEST}")
+    return _whole_number(text, 1)
+
+
+def at_least_zero(text: str) -> int:
+    """A whole number from 0 that a message can carry.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    return _whole_number(text, 0)
+
+
+def _whole_number(text: str, least: int) -> int:
+    if not text.isdecimal() or not least <= float(text) <= _GREATEST:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number from {least} to {_GREATEST}")
     return int(text)
 
 

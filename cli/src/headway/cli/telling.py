@@ -168,7 +168,7 @@ def task_row(task: Task, now: datetime) -> Row:
         f"{task.tries}{losses}",
         owner_cell(task.owner),
         _task_duration(task, now),
-        "" if task.error is None else one_line(f"{task.error.type}: {task.error.message}"),
+        "" if task.error is None else one_line(f"{task.error.type}: {_message(task.error)}"),
     )
 
 
@@ -196,7 +196,7 @@ def item_row(item: Item, now: datetime, width: int) -> Row:
     if item.error is not None:
         result = run_error_line(item.error)
     else:
-        result = "" if item.output is None else json.dumps(item.output, ensure_ascii=False)
+        result = left_out(item) or ("" if item.output is None else json.dumps(item.output, ensure_ascii=False))
     took = _duration(item.created_at, item.finished_at, now)
     state = state_text(item.state)
     if item.undone:
@@ -207,7 +207,11 @@ def item_row(item: Item, now: datetime, width: int) -> Row:
 
 def error_line(error: TaskError) -> str:
     """An error in one line: class, type and message."""
-    return one_line(f"{error.failure_class} {error.type}: {error.message}")
+    return one_line(f"{error.failure_class} {error.type}: {_message(error)}")
+
+
+def _message(error: TaskError) -> str:
+    return "(left out)" if error.left_out else error.message
 
 
 def run_error_line(error: RunError) -> str:
@@ -220,11 +224,17 @@ def run_error_line(error: RunError) -> str:
 
 
 def outputs(tasks: Sequence[Task], width: int) -> list[str]:
-    """The outputs of tasks, each cut to one line of so many characters."""
-    shown = [task for task in tasks if task.output is not None]
+    """The outputs of tasks, each cut to one line of so many characters, or how large one is that was left out."""
+    shown = [task for task in tasks if task.output is not None or task.output_left_out]
     widest = max((len(task.path) for task in shown), default=0)
     room = max(width - widest - 6, 20)
-    return [f"{task.path:<{widest}}  {one_line(json.dumps(task.output, ensure_ascii=False), room)}" for task in shown]
+    texts = [left_out(task) or one_line(json.dumps(task.output, ensure_ascii=False), room) for task in shown]
+    return [f"{task.path:<{widest}}  {text}" for task, text in zip(shown, texts, strict=True)]
+
+
+def left_out(of: Task | Item) -> str:
+    """What stands in place of an output that is not here; empty: it is here, or there is none."""
+    return f"({of.output_left_out:,} bytes, left out)" if of.output_left_out else ""
 
 
 def one_line(text: str, longest: int = _LONGEST_FACT) -> str:

@@ -94,7 +94,7 @@ class Explanation:
         run: Without input and output.
         message: One sentence about the whole, for people.
         reasons: By path; of a run that is over, the tasks that decided its end.
-        left_out: How many more open tasks there are.
+        left_out: How many more open tasks there are; of a run that is over: how many more tasks and items failed.
     """
 
     run: Run

@@ -117,11 +117,25 @@ class RunCalls:
     async def get(self, run_id: str, scope: str = "") -> RunDetails:
         """A run with its tasks, or with those of an item or iteration such as "resize[12]".
 
+        What there is no room for is left out, and says so: `output_left_out` of a task, `left_out` of an error.
+
         Raises:
             RunNotFound: No such run.
             NodeNotFound: Its workflow has no such map or repeat.
         """
         request = runs_pb2.GetRequest(namespace=self._namespace, run_id=run_id, scope=scope)
+        return _translate.run_details(await self._connection.call(self._runs.Get, request))
+
+    async def get_task(self, run_id: str, path: str) -> RunDetails:
+        """A run with one of its tasks, such as "charge" or "resize[12].crop", whose output is whole.
+
+        The run has no tasks as long as that one has not begun.
+
+        Raises:
+            RunNotFound: No such run.
+            NodeNotFound: Its workflow has no such node.
+        """
+        request = runs_pb2.GetRequest(namespace=self._namespace, run_id=run_id, path=path)
         return _translate.run_details(await self._connection.call(self._runs.Get, request))
 
     async def explain(self, run_id: str) -> Explanation:
@@ -134,15 +148,17 @@ class RunCalls:
         return explanation(await self._connection.call(self._runs.Explain, request))
 
     async def items(
-        self, run_id: str, path: str, *, state: RunState | None = None, page_size: int = 50
+        self, run_id: str, path: str, *, state: RunState | None = None, from_index: int = 0, page_size: int = 50
     ) -> AsyncIterator[Item]:
-        """The items of a map, or iterations of a repeat, in order, page by page as they are read.
+        """The items of a map, or iterations of a repeat, in order, page by page as they are read, from an index on.
+
+        Large results are left out of large pages, and say so with `output_left_out`; pages of one or two have them all.
 
         Raises:
             RunNotFound: No such run.
             NodeNotFound: Its workflow has no such map or repeat.
         """
-        first = 0
+        first = from_index
         while True:
             request = runs_pb2.ListItemsRequest(
                 namespace=self._namespace,

@@ -160,6 +160,7 @@ def task_error(message: runs_pb2.TaskError) -> values.TaskError:
         message=message.message,
         trace=message.trace,
         details=from_json(message.details),
+        left_out=message.left_out,
     )
 
 
@@ -198,6 +199,7 @@ def task(message: runs_pb2.Task) -> values.Task:
         due_at=instant(message.due_at) if message.HasField("due_at") else None,
         attempts=tuple(attempt(each) for each in message.attempts),
         output=from_json(message.output),
+        output_left_out=message.output_left_out,
         disposition=message.disposition,
         waits_for=message.waits_for,
         progress=progress(message.progress) if message.HasField("progress") else None,
@@ -243,6 +245,7 @@ def item(message: runs_pb2.Item) -> values.Item:
         finished_at=instant(message.finished_at) if message.HasField("finished_at") else None,
         output=from_json(message.output),
         undone=message.undone,
+        output_left_out=message.output_left_out,
     )
 
 
@@ -257,6 +260,7 @@ def run_details(message: runs_pb2.GetResponse) -> values.RunDetails:
     """A run with its tasks."""
     return values.RunDetails(
         run=run(message.run),
+        more_stale_reports=message.more_stale_reports,
         tasks=tuple(task(each) for each in message.tasks),
         stale_reports=tuple(
             values.StaleReport(

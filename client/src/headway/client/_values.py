@@ -130,6 +130,8 @@ class TaskError:
         message: For people.
         trace: Stack trace; may be empty.
         details: Further facts; None: none.
+        left_out: True: message, trace and details are left out, for the response had no room for them.
+            `Client.get_task` has those of a task's last failure, `Client.history` those of all attempts.
     """
 
     failure_class: str
@@ -137,6 +139,7 @@ class TaskError:
     message: str
     trace: str
     details: Json
+    left_out: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +195,9 @@ class Task:
         cause: Why it was stopped; empty unless it was cancelled.
         due_at: When a waiting or retrying task goes on by itself; None: never.
         attempts: Attempts left behind, oldest first.
-        output: None: none, or larger than a `get` carries.
+        output: None: none, or left out.
+        output_left_out: Bytes of an output that is left out, for it has more than 64 KiB, or the response had no room
+            for it: `Client.get_task` has it. 0: nothing is left out.
         disposition: What became of a failed task's failure: "handled" (a failure edge took it), "tolerated" (a join
             could do without it), "optional" (the node is) or "unhandled"; empty: it did not fail.
         waits_for: The signal that a waiting task waits for; empty: none.
@@ -232,6 +237,7 @@ class Task:
     child_run_id: str = ""
     ready_at: datetime | None = None
     leased_at: datetime | None = None
+    output_left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,8 +268,10 @@ class Item:
         path: Such as "resize[12]": what `Client.get` takes as scope.
         index: From 0, among those that are done.
         place: Of an item: where it is in the list that its map goes over; the index, unless `where` leaves items out.
-        output: Its result; None: none, or larger than a page carries.
+        output: Its result; None: none, or left out.
         undone: Something in it was undone since it began.
+        output_left_out: Bytes of a result that is left out for its size; pages of one or two items leave none out.
+            0: nothing is left out.
     """
 
     path: str
@@ -275,6 +283,7 @@ class Item:
     finished_at: datetime | None
     output: Json
     undone: bool = False
+    output_left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,11 +302,15 @@ class RunDetails:
     """A run with its tasks, in order of creation, and the latest stale reports, oldest first.
 
     The tasks are the run's own, or those of the scope that was asked for; not those of scopes in it.
+
+    Attributes:
+        more_stale_reports: True: there were earlier ones, which are left out.
     """
 
     run: Run
     tasks: tuple[Task, ...]
     stale_reports: tuple[StaleReport, ...]
+    more_stale_reports: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

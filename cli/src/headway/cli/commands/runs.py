@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from headway.cli import clock
-from headway.cli.arguments import at_least_one, json_value
+from headway.cli.arguments import at_least_one, at_least_zero, json_value
 from headway.cli.command import Command, Exit, Mistake, Session
 from headway.cli.filters import add_filters, filter_of, label, labels_of
 from headway.cli.following import exit_of, follow, tell_outcome
@@ -28,11 +28,11 @@ from headway.cli.telling import (
     run_state_text,
     task_row,
 )
-from headway.client import Event, Item, Json, Run, RunDetails, RunState, Started, Task, TaskState
+from headway.client import Event, Item, Json, Refused, Run, RunDetails, RunState, Started, Task, TaskState
 
 _NOT_OF_ITEMS = (RunState.UNSPECIFIED, RunState.PENDING)
 _ONLY_IN_SHOW = frozenset({"input", "output", "trace_id"})
-LONGEST_OUTPUT = 120  # characters of a task's output in `show`; --json has all of it
+LONGEST_OUTPUT = 120  # characters of a task's output in `show`; --json has more
 LONGEST_PAYLOAD = 400  # the same of a run's input or output
 FINALLY = "finally"  # the node of what runs at the end: a graph that is gone through once
 
@@ -153,8 +153,13 @@ class Show(Command):
     """Show a run: what it is, what it waits for, and its tasks with their last errors.
 
     With the path of a map or repeat, show its items or iterations; with that of one of them, `resize[12]`, its tasks;
-    with `finally`, what runs at the end. DURATION is how long a task's latest attempt has taken. Long inputs and
-    outputs are cut; `--json` has all of them, and says with `more` whether there are more items than --limit.
+    with that of any other task, it alone; with `finally`, what runs at the end. DURATION is how long a task's latest
+    attempt has taken. Long inputs and outputs are cut; `--json` has them whole, but for outputs of more than 64 KiB and
+    what exceeds 8 MiB in all: `output_left_out` is the bytes of an output that is not there, and `left_out` of an error
+    says that its message, trace and details are not. Show the task by its path, `headway show RUN PATH --json`, and its
+    output is there; large results of items are with `--from INDEX --limit 1`. `headway history` has all errors.
+    `--json` says with `more` whether there are more items than --limit, and with `more_stale_reports` whether there
+    were more reports that came too late than the latest 100.
     """
 
     name: ClassVar = ("show",)
@@ -163,6 +168,7 @@ class Show(Command):
     run_id: str
     path: str
     state: str | None
+    from_index: int
     limit: int
 
     @classmethod
@@ -170,12 +176,24 @@ class Show(Command):
         """Add the run, and the part of it."""
         add_run(parser)
         parser.add_argument(
-            "path", metavar="PATH", nargs="?", default="", help="a map or repeat, or one of its items: resize[12]"
+            "path",
+            metavar="PATH",
+            nargs="?",
+            default="",
+            help="a map or repeat, one of its items: resize[12], or a task",
         )
         parser.add_argument(
             "--state",
             choices=[state.value for state in RunState if state not in _NOT_OF_ITEMS],
             help="of a map or repeat: only items in this state",
+        )
+        parser.add_argument(
+            "--from",
+            dest="from_index",
+            type=at_least_zero,
+            default=0,
+            metavar="INDEX",
+            help="of a map or repeat: the first item to show (0)",
         )
         parser.add_argument(
             "--limit", type=at_least_one, default=50, metavar="N", help="of a map or repeat: at most so many items (50)"
@@ -185,12 +203,21 @@ class Show(Command):
         """Get and print it."""
         path = f"{FINALLY}[0]" if self.path == FINALLY else self.path
         if path and not path.endswith("]"):
-            return await self._show_items(session)
+            try:
+                return await self._show_items(session)
+            except Refused as refused:
+                if refused.metadata.get("field") != "path":
+                    raise
+            async with session.client() as client:
+                return self._tell(session, path, await client.get_task(self.run_id, path))
         async with session.client() as client:
-            details = await client.get(self.run_id, path)
+            return self._tell(session, path, await client.get(self.run_id, path))
+
+    def _tell(self, session: Session, path: str, details: RunDetails) -> Exit:
         if path and not details.tasks:
             raise Mistake(f"{self.path} has not begun, or is not there; `headway show RUN` shows what has begun")
-        waits_for = awaited(details.run, details.tasks, clock.now())
+        is_over = path and all(task.state.is_final for task in details.tasks)
+        waits_for = [] if is_over else awaited(details.run, details.tasks, clock.now())
         if session.output.for_people:
             _show(session.output, details, waits_for)
         else:
@@ -200,8 +227,9 @@ class Show(Command):
     async def _show_items(self, session: Session) -> Exit:
         items: list[Item] = []
         state = RunState(self.state) if self.state else None
+        first, size = self.from_index, self.limit + 1
         async with session.client() as client:
-            async for item in client.items(self.run_id, self.path, state=state, page_size=self.limit + 1):
+            async for item in client.items(self.run_id, self.path, state=state, from_index=first, page_size=size):
                 items.append(item)
                 if len(items) > self.limit:
                     break
@@ -212,6 +240,9 @@ class Show(Command):
         elif items:
             now, width = clock.now(), min(output.width, LONGEST_OUTPUT)
             output.table(ITEM_COLUMNS, [item_row(item, now, width) for item in items])
+            if missing := next((item for item in items if item.output_left_out), None):
+                whole = f"headway show {self.run_id} {self.path} --from {missing.index} --limit 1 --json"
+                output.warn(f"(what is left out is shown one at a time: {whole})", style="dim")
             _tell_more(output, self.limit, are_more=are_more)
         else:
             output.say("no items")
@@ -299,7 +330,7 @@ def _listed(run: Run) -> dict[str, object]:
 
 
 def _fields(details: RunDetails) -> dict[str, object]:
-    return {"run": details.run, "tasks": details.tasks, "stale_reports": details.stale_reports}
+    return {each.name: getattr(details, each.name) for each in fields(details)}
 
 
 def _show(output: Output, details: RunDetails, waits_for: list[str]) -> None:
@@ -323,6 +354,8 @@ def _show(output: Output, details: RunDetails, waits_for: list[str]) -> None:
         output.say("outputs", style="bold")
         for line in told:
             output.say(f"  {line}")
+    if missing := next((task.path for task in details.tasks if task.output_left_out), None):
+        output.say(f"  what is left out is shown task by task: headway show {run.run_id} {missing} --json", style="dim")
     for task in details.tasks:
         _failure(output, run.run_id, task)
     for stale in details.stale_reports:
@@ -331,6 +364,8 @@ def _show(output: Output, details: RunDetails, waits_for: list[str]) -> None:
             f" ({stale.answer}, {instant(stale.at)}) and changed nothing",
             style="dim",
         )
+    if details.more_stale_reports:
+        output.say("earlier reports that came too late are left out", style="dim")
 
 
 def _header(output: Output, run: Run, now: datetime) -> None:
@@ -369,6 +404,8 @@ def _failure(output: Output, run_id: str, task: Task) -> None:
         return
     output.say()
     output.say(f"{task.path} {task.state.value}: {task.error.failure_class} {task.error.type}", style="red")
+    if task.error.left_out:
+        output.say(f"  its message and trace are left out; they are in: headway show {run_id} {task.path}", style="dim")
     for line in task.error.message.splitlines():
         output.say(f"  {line}")
     if task.error.details is not None:

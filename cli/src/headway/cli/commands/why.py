@@ -21,7 +21,7 @@ class Why(Command):
     """Say what a run waits for, node by node: a worker, a lease, a time, a signal, other branches, its next try.
 
     Of a run that is over: what decided its end. Of a node in many items three are told, and the others counted.
-    `--json` has the kind and the facts of each reason.
+    `--json` has the kind and the facts of each reason, and says with `left_out` how many more there are.
     """
 
     name: ClassVar = ("why",)
@@ -61,7 +61,8 @@ class Why(Command):
             if len(reasons) > SHOWN_ALIKE:
                 output.say(f"  … and {len(reasons) - SHOWN_ALIKE} more of {like[0]}  [{like[1]}]", style="dim")
         if found.left_out:
-            output.say(f"  … and {found.left_out} more open tasks", style="dim")
+            what = "tasks and items that failed" if found.run.state.is_final else "open tasks"
+            output.say(f"  … and {found.left_out} more {what}", style="dim")
         for step in _next_steps(found, alike.values()):
             output.say(f"next: {step}", style="dim")
         return Exit.SUCCESS

@@ -149,7 +149,7 @@ class RunError(_message.Message):
     def __init__(self, failure_class: _Optional[str] = ..., message: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("task_id", "path", "type", "state", "attempt", "tries", "losses", "generation", "queue", "handler", "owner", "lease_expires_at", "created_at", "started_at", "finished_at", "error", "cause", "due_at", "attempts", "output", "disposition", "waits_for", "progress", "undoes", "items", "child_run_id", "ready_at", "leased_at")
+    __slots__ = ("task_id", "path", "type", "state", "attempt", "tries", "losses", "generation", "queue", "handler", "owner", "lease_expires_at", "created_at", "started_at", "finished_at", "error", "cause", "due_at", "attempts", "output", "disposition", "waits_for", "progress", "undoes", "items", "child_run_id", "ready_at", "leased_at", "output_left_out")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -178,6 +178,7 @@ class Task(_message.Message):
     CHILD_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     READY_AT_FIELD_NUMBER: _ClassVar[int]
     LEASED_AT_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     path: str
     type: str
@@ -206,7 +207,8 @@ class Task(_message.Message):
     child_run_id: str
     ready_at: _timestamp_pb2.Timestamp
     leased_at: _timestamp_pb2.Timestamp
-    def __init__(self, task_id: _Optional[str] = ..., path: _Optional[str] = ..., type: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., tries: _Optional[int] = ..., losses: _Optional[int] = ..., generation: _Optional[int] = ..., queue: _Optional[str] = ..., handler: _Optional[str] = ..., owner: _Optional[str] = ..., lease_expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[TaskError, _Mapping]] = ..., cause: _Optional[str] = ..., due_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., output: _Optional[bytes] = ..., disposition: _Optional[str] = ..., waits_for: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., undoes: _Optional[str] = ..., items: _Optional[_Union[ItemCounts, _Mapping]] = ..., child_run_id: _Optional[str] = ..., ready_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    output_left_out: int
+    def __init__(self, task_id: _Optional[str] = ..., path: _Optional[str] = ..., type: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., tries: _Optional[int] = ..., losses: _Optional[int] = ..., generation: _Optional[int] = ..., queue: _Optional[str] = ..., handler: _Optional[str] = ..., owner: _Optional[str] = ..., lease_expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[_Union[TaskError, _Mapping]] = ..., cause: _Optional[str] = ..., due_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., output: _Optional[bytes] = ..., disposition: _Optional[str] = ..., waits_for: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., undoes: _Optional[str] = ..., items: _Optional[_Union[ItemCounts, _Mapping]] = ..., child_run_id: _Optional[str] = ..., ready_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., output_left_out: _Optional[int] = ...) -> None: ...
 
 class Parent(_message.Message):
     __slots__ = ("run_id", "path", "detached")
@@ -247,18 +249,20 @@ class ItemCounts(_message.Message):
     def __init__(self, total: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., cancelled: _Optional[int] = ..., undone: _Optional[int] = ..., left_out: _Optional[int] = ...) -> None: ...
 
 class TaskError(_message.Message):
-    __slots__ = ("failure_class", "type", "message", "trace", "details")
+    __slots__ = ("failure_class", "type", "message", "trace", "details", "left_out")
     FAILURE_CLASS_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
     DETAILS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     failure_class: str
     type: str
     message: str
     trace: str
     details: bytes
-    def __init__(self, failure_class: _Optional[str] = ..., type: _Optional[str] = ..., message: _Optional[str] = ..., trace: _Optional[str] = ..., details: _Optional[bytes] = ...) -> None: ...
+    left_out: bool
+    def __init__(self, failure_class: _Optional[str] = ..., type: _Optional[str] = ..., message: _Optional[str] = ..., trace: _Optional[str] = ..., details: _Optional[bytes] = ..., left_out: _Optional[bool] = ...) -> None: ...
 
 class Attempt(_message.Message):
     __slots__ = ("attempt", "owner", "leased_at", "ended_at", "outcome", "error")
@@ -368,24 +372,28 @@ class StartResult(_message.Message):
     def __init__(self, started: _Optional[_Union[StartResponse, _Mapping]] = ..., refusal: _Optional[_Union[_tasks_pb2.Refusal, _Mapping]] = ...) -> None: ...
 
 class GetRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "scope")
+    __slots__ = ("namespace", "run_id", "scope", "path")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     scope: str
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., scope: _Optional[str] = ...) -> None: ...
+    path: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., scope: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
 
 class GetResponse(_message.Message):
-    __slots__ = ("run", "tasks", "stale_reports")
+    __slots__ = ("run", "tasks", "stale_reports", "more_stale_reports")
     RUN_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     STALE_REPORTS_FIELD_NUMBER: _ClassVar[int]
+    MORE_STALE_REPORTS_FIELD_NUMBER: _ClassVar[int]
     run: Run
     tasks: _containers.RepeatedCompositeFieldContainer[Task]
     stale_reports: _containers.RepeatedCompositeFieldContainer[StaleReport]
-    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., stale_reports: _Optional[_Iterable[_Union[StaleReport, _Mapping]]] = ...) -> None: ...
+    more_stale_reports: bool
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., stale_reports: _Optional[_Iterable[_Union[StaleReport, _Mapping]]] = ..., more_stale_reports: _Optional[bool] = ...) -> None: ...
 
 class ExplainRequest(_message.Message):
     __slots__ = ("namespace", "run_id")
@@ -474,7 +482,7 @@ class ListItemsResponse(_message.Message):
     def __init__(self, items: _Optional[_Iterable[_Union[Item, _Mapping]]] = ..., next_index: _Optional[int] = ...) -> None: ...
 
 class Item(_message.Message):
-    __slots__ = ("path", "index", "state", "error", "created_at", "finished_at", "output", "undone", "place")
+    __slots__ = ("path", "index", "state", "error", "created_at", "finished_at", "output", "undone", "place", "output_left_out")
     PATH_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -484,6 +492,7 @@ class Item(_message.Message):
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     UNDONE_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     path: str
     index: int
     state: RunState
@@ -493,7 +502,8 @@ class Item(_message.Message):
     output: bytes
     undone: bool
     place: int
-    def __init__(self, path: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., output: _Optional[bytes] = ..., undone: _Optional[bool] = ..., place: _Optional[int] = ...) -> None: ...
+    output_left_out: int
+    def __init__(self, path: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., error: _Optional[_Union[RunError, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., output: _Optional[bytes] = ..., undone: _Optional[bool] = ..., place: _Optional[int] = ..., output_left_out: _Optional[int] = ...) -> None: ...
 
 class RunFilter(_message.Message):
     __slots__ = ("workflow", "version", "states", "failure_class", "created_from", "created_until", "finished_from", "finished_until", "key", "key_prefix", "labels", "run_id_prefix", "parent_run_id", "paused")

@@ -156,7 +156,8 @@ class RunsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Get(self, request, context):
-        """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND).
+        """Get returns a run with its tasks, or with one of them; it says what it leaves out for room. Read only. NOT_FOUND
+        (RUN_NOT_FOUND, NODE_NOT_FOUND), INVALID_ARGUMENT (INVALID_ARGUMENT: a scope and a path).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

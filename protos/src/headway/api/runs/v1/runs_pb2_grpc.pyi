@@ -51,7 +51,9 @@ class RunsServiceStub:
     INVALID_ARGUMENT (BATCH_TOO_LARGE), RESOURCE_EXHAUSTED and UNAVAILABLE.
     """
     Get: _grpc.UnaryUnaryMultiCallable[_runs_pb2.GetRequest, _runs_pb2.GetResponse]
-    """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND)."""
+    """Get returns a run with its tasks, or with one of them; it says what it leaves out for room. Read only. NOT_FOUND
+    (RUN_NOT_FOUND, NODE_NOT_FOUND), INVALID_ARGUMENT (INVALID_ARGUMENT: a scope and a path).
+    """
     Explain: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ExplainRequest, _runs_pb2.ExplainResponse]
     """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
     reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
@@ -144,7 +146,9 @@ class RunsServiceAsyncStub(RunsServiceStub):
     INVALID_ARGUMENT (BATCH_TOO_LARGE), RESOURCE_EXHAUSTED and UNAVAILABLE.
     """
     Get: _aio.UnaryUnaryMultiCallable[_runs_pb2.GetRequest, _runs_pb2.GetResponse]  # type: ignore[assignment]
-    """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND)."""
+    """Get returns a run with its tasks, or with one of them; it says what it leaves out for room. Read only. NOT_FOUND
+    (RUN_NOT_FOUND, NODE_NOT_FOUND), INVALID_ARGUMENT (INVALID_ARGUMENT: a scope and a path).
+    """
     Explain: _aio.UnaryUnaryMultiCallable[_runs_pb2.ExplainRequest, _runs_pb2.ExplainResponse]  # type: ignore[assignment]
     """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
     reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
@@ -252,7 +256,9 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.GetResponse, _abc.Awaitable[_runs_pb2.GetResponse]]:
-        """Get returns a run with its tasks. Read only. NOT_FOUND (RUN_NOT_FOUND, NODE_NOT_FOUND)."""
+        """Get returns a run with its tasks, or with one of them; it says what it leaves out for room. Read only. NOT_FOUND
+        (RUN_NOT_FOUND, NODE_NOT_FOUND), INVALID_ARGUMENT (INVALID_ARGUMENT: a scope and a path).
+        """
 
     @_abc_1.abstractmethod
     def Explain(

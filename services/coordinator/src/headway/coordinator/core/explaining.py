@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.payloads import shortened
 from headway.coordinator.core.plan import FINALLY, Edge, FailureClass, Json, Node, NodeType
 from headway.coordinator.core.rows import BEATEN, BROKEN_OFF, STOPPED, ChildRow, RunRow, TaskRow, TokenRow
 
@@ -74,6 +75,7 @@ class Scene(Struct, frozen=True, kw_only=True):
         undelivered: by child, since when something for it has waited to be delivered.
         timers: due times of the run's own timers, by kind.
         signals: of nodes that wait for a signal whose name an expression yielded, that name, by path.
+        untold: of a run that is over: how many more tasks and items failed.
     """
 
     graph: Graph
@@ -87,11 +89,12 @@ class Scene(Struct, frozen=True, kw_only=True):
     signals: Mapping[str, str] = {}
     children: Mapping[str, ChildRow] = {}
     undelivered: Mapping[str, datetime] = {}
+    untold: int = 0
 
     @property
     def left_out(self) -> int:
-        """How many more tasks are open than are here."""
-        return 0 if self.run.is_final else self.open_tasks - len(self.tasks)
+        """How many more tasks are open than are here; of a run that is over, how many more tasks and items failed."""
+        return self.untold if self.run.is_final else self.open_tasks - len(self.tasks)
 
 
 def joins_behind(graph: Graph, paths: Iterable[str]) -> frozenset[str]:
@@ -411,7 +414,7 @@ def _error(row: TaskRow) -> str:
 def _in_line(message: object) -> str:
     """What a handler or a `finish` node said, as part of a sentence."""
     words = " ".join(str(message).split())
-    return words if len(words) <= _LONGEST_WORDS else f"{words[:_LONGEST_WORDS]} …"
+    return shortened(words, _LONGEST_WORDS)
 
 
 def _instant(at: datetime) -> str:

@@ -58,6 +58,11 @@ def is_short(text: str) -> bool:
     return 0 < len(text) <= TEXT_LIMIT and "\x00" not in text
 
 
+def shortened(text: str, longest: int) -> str:
+    """A text for people; of a longer one the beginning, with a sign that there is more."""
+    return text if len(text) <= longest else f"{text[:longest]} …"
+
+
 def storable_text(text: str, limit: int) -> str:
     """Cut text for people to a limit of bytes in UTF-8, and replace what PostgreSQL cannot hold."""
     return text.replace("\x00", "\ufffd").encode()[:limit].decode(errors="ignore")

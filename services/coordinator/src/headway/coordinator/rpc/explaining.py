@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-import orjson
-
 from headway.api.runs.v1 import runs_pb2 as pb
 from headway.coordinator.core.explaining import Reason, ReasonKind, explain, summary
 from headway.coordinator.core.refusals import RunNotFound
@@ -30,22 +28,23 @@ _KINDS: Mapping[ReasonKind, pb.ReasonKind] = {
 }
 
 
-async def explain_run(request: pb.ExplainRequest, engine: Engine) -> pb.ExplainResponse:
+async def explain_run(request: pb.ExplainRequest, engine: Engine, message_limit: int) -> pb.ExplainResponse:
     """Read a run and say why. Raises RunNotFound."""
     namespace = namespace_of(request.namespace)
     run_id = run_id_of(request.run_id, namespace)
     scene = await read_scene(engine.reads, run_id, namespace, engine.plans.get)
     if scene is None:
         raise RunNotFound(run_id=request.run_id, namespace=namespace)
+    room = messages.Room(messages.page_bytes(message_limit))
     return pb.ExplainResponse(
         run=messages.run_of(run_id, scene.run),
         message=summary(scene),
-        reasons=[_reason(reason) for reason in explain(scene)],
+        reasons=[_reason(reason, room) for reason in explain(scene)],
         left_out=scene.left_out,
     )
 
 
-def _reason(reason: Reason) -> pb.Reason:
+def _reason(reason: Reason, room: messages.Room) -> pb.Reason:
     return pb.Reason(
         path=reason.path,
         kind=_KINDS[reason.kind],
@@ -60,20 +59,12 @@ def _reason(reason: Reason) -> pb.Reason:
         branches=[pb.OpenEdge(from_node=edge.source, on=edge.on) for edge in reason.branches],
         workers=reason.readers.workers,
         worker_seen_at=reason.readers.seen_at,
-        error=_error(reason),
+        error=_error(reason, room),
         child_run_id=reason.child,
     )
 
 
-def _error(reason: Reason) -> pb.TaskError | None:
-    error = reason.error
-    if error is None or reason.failure_class is None:
+def _error(reason: Reason, room: messages.Room) -> pb.TaskError | None:
+    if reason.error is None or reason.failure_class is None:
         return None
-    details = error.get("details")
-    return pb.TaskError(
-        failure_class=reason.failure_class,
-        type=str(error.get("type")),
-        message=str(error.get("message")),
-        trace=str(error.get("trace")),
-        details=orjson.dumps(details) if details else b"",
-    )
+    return messages.task_error(reason.failure_class, reason.error, room)

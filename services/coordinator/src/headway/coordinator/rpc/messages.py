@@ -1,6 +1,7 @@
 """Rows into messages."""
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +10,7 @@ import orjson
 
 from headway.api.runs.v1 import runs_pb2 as pb
 from headway.coordinator.core.graph import Graph
+from headway.coordinator.core.payloads import shortened
 from headway.coordinator.core.plan import FINALLY, Node
 from headway.coordinator.core.records import readable
 from headway.coordinator.core.rows import COMPENSATING, ChildRow, Parent, RunRow
@@ -42,6 +44,11 @@ _TASK_STATES: Mapping[str, pb.TaskState] = {
 def page_bytes(message_limit: int) -> int:
     """What a response may carry besides its frame: half of the largest message."""
     return min(PAGE_BYTES, message_limit // 2)
+
+
+def one_task_bytes(message_limit: int) -> int:
+    """The same, of a run with one of its tasks: input and outputs have a place in the smallest message there is."""
+    return min(PAGE_BYTES, message_limit - message_limit // 8)
 
 
 def work_bytes(message_limit: int) -> int:
@@ -116,33 +123,38 @@ def _run_error(error: Mapping[str, Any]) -> pb.RunError:
     """A `finish` node may end a run with a message of any type and size."""
     message = error["message"]
     text = message if isinstance(message, str) else orjson.dumps(message).decode()
-    return pb.RunError(failure_class=error["failure_class"], message=text[:ERROR_LIMIT], paths=error["paths"])
+    told = shortened(text, ERROR_LIMIT)
+    return pb.RunError(failure_class=error["failure_class"], message=told, paths=error["paths"])
 
 
 def get_response(view: RunView, graph: Graph, room: "Room") -> pb.GetResponse:
-    """A run with all that is shown of it: outputs and traces only while they fit, so that any run can be looked at."""
+    """A run with all that is shown of it; outputs and traces only while they fit, so that any run can be looked at.
+
+    What goes first: the run's own payloads, which always fit, the last failures of tasks, outputs, and attempts that
+    were left behind, the latest first. What is left out says so.
+    """
     whole = run(view.run)
-    whole.input = _if_it_fits(view.run["input"], room)
-    whole.output = _if_it_fits(view.run["output"], room)
+    whole.input, whole.output = (view.run[name] or b"" for name in ("input", "output"))
+    room.takes(len(whole.input) + len(whole.output))
     whole.trace_id = _trace_id(view.run["trace"])
-    attempts: dict[str, list[pb.Attempt]] = {}
-    for record in view.attempts:
-        attempts.setdefault(record["path"], []).append(_attempt(record, room))
     counts = {record["path"]: _item_counts(record) for record in view.loops}
+    tasks = {
+        record["path"]: _task(view.run_id, record, graph, counts.get(record["path"]), view.children.get(record["path"]))
+        for record in view.tasks
+    }
+    for record in view.tasks:
+        _put_error(tasks[record["path"]], record, room)
+    for record in view.tasks:
+        _put_output(tasks[record["path"]], record, room)
+    attempts: dict[str, list[pb.Attempt]] = {}
+    for record in sorted(view.attempts, key=itemgetter("ended_at", "attempt"), reverse=True):
+        attempts.setdefault(record["path"], []).append(_attempt(record, room))
+    for path, latest_first in attempts.items():
+        tasks[path].attempts.extend(reversed(latest_first))
     return pb.GetResponse(
         run=whole,
-        tasks=[
-            _task(
-                view.run_id,
-                record,
-                graph,
-                attempts.get(record["path"], []),
-                counts.get(record["path"]),
-                room,
-                view.children.get(record["path"]),
-            )
-            for record in view.tasks
-        ],
+        tasks=tasks.values(),
+        more_stale_reports=view.more_stale_reports,
         stale_reports=[
             pb.StaleReport(
                 path=record["path"],
@@ -171,10 +183,6 @@ class Room:
         return True
 
 
-def _if_it_fits(payload: bytes | None, room: Room) -> bytes:
-    return payload if payload is not None and room.takes(len(payload)) else b""
-
-
 def _item_counts(record: Any) -> pb.ItemCounts:
     return pb.ItemCounts(
         total=record["total"],
@@ -194,6 +202,7 @@ def items_that_fit(records: Sequence[Any], room: Room) -> list[pb.Item]:
         if not room.takes(len(record["output"] or b"") + len(record["error"] or b"")) and items:
             break
         error = None if record["error"] is None else orjson.loads(record["error"])
+        is_left_out = record["output"] is None
         items.append(
             pb.Item(
                 path=record["path"],
@@ -204,6 +213,7 @@ def items_that_fit(records: Sequence[Any], room: Room) -> list[pb.Item]:
                 created_at=record["created_at"],
                 finished_at=record["finished_at"],
                 output=record["output"] or b"",
+                output_left_out=record["output_bytes"] if is_left_out else None,
                 undone=record["undone"],
             )
         )
@@ -214,9 +224,7 @@ def _task(
     run_id: UUID,
     record: Any,
     graph: Graph,
-    attempts: list[pb.Attempt],
     items: pb.ItemCounts | None,
-    room: Room,
     child: ChildRow | None,
 ) -> pb.Task:
     node = graph.node(record["path"])
@@ -241,11 +249,8 @@ def _task(
         started_at=record["started_at"],
         leased_at=record["leased_at"],
         finished_at=record["finished_at"],
-        error=_error(record, room),
         cause=record["cause"],
         due_at=record["due_at"],
-        attempts=attempts,
-        output=record["output"] if room.takes(len(record["output"] or b"")) else None,
         disposition=None if is_last else record["disposition"],
         waits_for=_waits_for(record, node),
         progress=_progress(record),
@@ -267,29 +272,44 @@ def _progress(record: Any) -> pb.Progress | None:
     return pb.Progress(percent=record["percent"], message=record["message"], at=record["progress_at"])
 
 
-def _error(record: Any, room: Room) -> pb.TaskError | None:
-    if record["failure_class"] is None:
-        return None
-    error = orjson.loads(record["error"])
-    whole = room.takes(len(record["error"]))
-    return pb.TaskError(
-        failure_class=record["failure_class"],
-        type=error["type"],
-        message=error["message"] if whole else "",
-        trace=error["trace"] if whole else "",
-        details=orjson.dumps(error["details"]) if whole and error["details"] else b"",
+def task_error(failure_class: str, error: Mapping[str, Any], room: Room) -> pb.TaskError:
+    """A task's failure: all of it, or, where there is no room, its class and its type."""
+    whole = pb.TaskError(
+        failure_class=failure_class,
+        type=str(error.get("type")),
+        message=str(error.get("message")),
+        trace=str(error.get("trace")),
+        details=orjson.dumps(error["details"]) if error.get("details") else b"",
     )
+    if room.takes(whole.ByteSize()):
+        return whole
+    return pb.TaskError(failure_class=failure_class, type=whole.type, left_out=True)
+
+
+def _put_error(task: pb.Task, record: Any, room: Room) -> None:
+    if record["failure_class"] is not None:
+        task.error.CopyFrom(task_error(record["failure_class"], orjson.loads(record["error"]), room))
+
+
+def _put_output(task: pb.Task, record: Any, room: Room) -> None:
+    """An output that is not read was too large."""
+    if record["output"] is not None and room.takes(record["output_bytes"]):
+        task.output = record["output"]
+    elif record["output_bytes"] is not None:
+        task.output_left_out = record["output_bytes"]
 
 
 def _attempt(record: Any, room: Room) -> pb.Attempt:
-    return pb.Attempt(
+    attempt = pb.Attempt(
         attempt=record["attempt"],
         owner=record["owner"],
         leased_at=record["leased_at"],
         ended_at=record["ended_at"],
         outcome=record["outcome"],
-        error=_error(record, room),
     )
+    if record["failure_class"] is not None:
+        attempt.error.CopyFrom(task_error(record["failure_class"], orjson.loads(record["error"]), room))
+    return attempt
 
 
 def events_that_fit(records: Sequence[Any], room: Room) -> list[pb.Event]:

@@ -12,6 +12,7 @@ from headway.api.runs.v1 import runs_pb2_grpc
 from headway.coordinator.core.document import EMPTY, NULL, Document
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.paths import inside
+from headway.coordinator.core.payloads import LIMIT as LARGEST_PAYLOAD
 from headway.coordinator.core.payloads import accept, is_short
 from headway.coordinator.core.refusals import (
     BatchTooLarge,
@@ -95,6 +96,8 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         namespace = namespace_of(request.namespace)
         run_id = run_id_of(request.run_id, namespace)
         graph, version = await self._graph(run_id, namespace)
+        if request.path:
+            return await self._one_task(request, run_id, namespace, graph, version)
         paths = _paths_in(graph, version, request.scope) if graph.bodies or request.scope else None
         subflows = _subflows_in(graph, request.scope)
         found = await reading.get_run(self._engine.reads, run_id, namespace, paths, subflows)
@@ -102,10 +105,26 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
             raise RunNotFound(run_id=request.run_id, namespace=namespace)
         return messages.get_response(found, graph, self._room())
 
+    async def _one_task(
+        self, request: pb.GetRequest, run_id: UUID, namespace: str, graph: Graph, version: int
+    ) -> pb.GetResponse:
+        """A run with one of its tasks, and that one's output whole."""
+        path = request.path
+        if request.scope:
+            raise InvalidArgument(field="path", problem="name a scope, or the path of one task, not both")
+        if not graph.has(path):
+            raise NodeNotFound(node=path[:200], workflow=graph.plan.workflow, version=str(version))
+        subflows = [path] if graph.is_subflow(path) else []
+        reads = self._engine.reads
+        found = await reading.get_run(reads, run_id, namespace, [path], subflows, output_limit=LARGEST_PAYLOAD)
+        if found is None:
+            raise RunNotFound(run_id=request.run_id, namespace=namespace)
+        return messages.get_response(found, graph, messages.Room(messages.one_task_bytes(self._message_limit)))
+
     @refusing
     async def Explain(self, request: pb.ExplainRequest, context: Any) -> pb.ExplainResponse:
         """Why a run stands where it stands."""
-        return await explain_run(request, self._engine)
+        return await explain_run(request, self._engine, self._message_limit)
 
     @refusing
     async def ListItems(self, request: pb.ListItemsRequest, context: Any) -> pb.ListItemsResponse:
@@ -120,7 +139,8 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
         size = page_size(request.page_size, PAGE, LARGEST_PAGE)
         state = _item_state(request.state)
         first = max(request.from_index, 0)
-        items = await reading.get_items(self._engine.reads, run_id, request.path, state, first, size + 1)
+        share = max(messages.page_bytes(self._message_limit) // size, reading.OUTPUT_LIMIT)
+        items = await reading.get_items(self._engine.reads, run_id, request.path, state, first, size + 1, share)
         shown = messages.items_that_fit(items[:size], self._room())
         next_index = items[len(shown)]["index"] if len(items) > len(shown) else 0
         return pb.ListItemsResponse(items=shown, next_index=next_index)

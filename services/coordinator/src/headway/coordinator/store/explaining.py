@@ -45,8 +45,8 @@ async def read_scene(connections: Connections, run_id: UUID, namespace: str, gra
                 return None
             graph = await graph_of(connection, (run.namespace, run.workflow, run.version))
             if run.is_final:
-                tasks = await _named(connection, bucket, run_id, run, graph)
-                return Scene(graph=graph, now=found.now, run=run, tasks=tasks)
+                tasks, untold = await _named(connection, bucket, run_id, run, graph)
+                return Scene(graph=graph, now=found.now, run=run, tasks=tasks, untold=untold)
             records = await connection.fetch(SQL["read_open_tasks"], bucket, [run_id], OPEN_TASKS)
             tasks = tuple(task_row(tuple(record)[1:]) for record in records)
             count = len(tasks)
@@ -69,30 +69,39 @@ async def read_scene(connections: Connections, run_id: UUID, namespace: str, gra
             )
 
 
-async def _named(connection: Connection, bucket: int, run_id: UUID, run: RunRow, graph: Graph) -> tuple[TaskRow, ...]:
-    """The tasks that a run's error names, and of maps and repeats among them what failed in their items, all along."""
+async def _named(
+    connection: Connection, bucket: int, run_id: UUID, run: RunRow, graph: Graph
+) -> tuple[tuple[TaskRow, ...], int]:
+    """The tasks that a run's error names, and of maps and repeats among them what failed in their items, all along.
+
+    Returns them, and how many more tasks of the run and items of those maps and repeats failed.
+    """
     named = [] if run.error is None else run.error["paths"]
     paths = [str(path) for path in named] if isinstance(named, list) else []
+    is_by_failures = paths and not (run.cancelling or run.expired or run.finish_path is not None)
+    untold = max(run.unhandled_tasks - len(paths), 0) if is_by_failures else 0
     found: list[TaskRow] = []
     while paths:
         rows = (await read_steps(connection, bucket, {run_id: paths})).runs[run_id][1]
         found += rows
         loops = [row.path for row in rows if row.state is TaskState.FAILED and graph.node(row.path).body is not None]
-        paths = await _failed_in(connection, bucket, run_id, loops)
-    return tuple(found)
+        paths, more = await _failed_in(connection, bucket, run_id, loops)
+        untold += more
+    return tuple(found), untold
 
 
-async def _failed_in(connection: Connection, bucket: int, run_id: UUID, loops: Sequence[str]) -> list[str]:
-    """What failed in the first items that failed, of some maps and repeats; a few."""
+async def _failed_in(connection: Connection, bucket: int, run_id: UUID, loops: Sequence[str]) -> tuple[list[str], int]:
+    """What failed in the first items that failed, of some maps and repeats; and how many more items failed."""
     if not loops:
-        return []
+        return [], 0
     records = await connection.fetch(SQL["get_loops"], bucket, [run_id] * len(loops), loops)
     items = [str(item) for record in records for item in orjson.loads(record["failures"])][:FAILED_ITEMS]
     keys = [loop_of(item) for item in items]
     columns = [run_id] * len(keys), [loop for loop, _ in keys], [index for _, index in keys]
     scopes = await connection.fetch(SQL["get_scopes"], bucket, *columns)
     errors = [orjson.loads(record["error"]) for record in scopes if record["error"] is not None]
-    return [str(path) for error in errors for path in error["paths"]][:FAILED_ITEMS]
+    more = sum(record["failed"] for record in records) - len(items)
+    return [str(path) for error in errors for path in error["paths"]], more
 
 
 async def _signals(

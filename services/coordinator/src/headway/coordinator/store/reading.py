@@ -21,6 +21,7 @@ from headway.coordinator.store.pool import Connections
 from headway.coordinator.store.statements import SQL
 
 OUTPUT_LIMIT = 64 * 1024  # bytes of a task's output that are shown with its run
+STALE_REPORTS = 100  # the latest, that are shown with a run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class RunView:
     tasks: Sequence[asyncpg.Record]
     attempts: Sequence[asyncpg.Record]
     stale_reports: Sequence[asyncpg.Record]
+    more_stale_reports: bool
     loops: Sequence[asyncpg.Record] = ()
     children: Mapping[str, ChildRow] = field(default_factory=dict[str, ChildRow])
 
@@ -45,7 +47,12 @@ async def get_version(connections: Connections, run_id: UUID, namespace: str) ->
 
 
 async def get_run(
-    connections: Connections, run_id: UUID, namespace: str, paths: Sequence[str] | None, subflows: Sequence[str] = ()
+    connections: Connections,
+    run_id: UUID,
+    namespace: str,
+    paths: Sequence[str] | None,
+    subflows: Sequence[str] = (),
+    output_limit: int = OUTPUT_LIMIT,
 ) -> RunView | None:
     """A run, or None when there is none in the namespace.
 
@@ -55,6 +62,7 @@ async def get_run(
         namespace: that it must be in.
         paths: of the tasks to show; None: all, of a run without maps and repeats.
         subflows: those of subflow nodes.
+        output_limit: bytes of the largest outputs to read.
     """
     bucket = bucket_of(run_id)
     with translated():
@@ -65,23 +73,26 @@ async def get_run(
             run = await connection.fetchrow(SQL["get_run"], bucket, run_id, namespace)
             if run is None:
                 return None
-            stale_reports = await connection.fetch(SQL["get_stale_reports"], bucket, run_id)
+            late = await connection.fetch(SQL["get_stale_reports"], bucket, run_id, STALE_REPORTS + 1)
+            stale_reports, more = late[:STALE_REPORTS], len(late) > STALE_REPORTS
             children = await find_children(connection, bucket, run_id, subflows)
             if paths is None:
                 return RunView(
                     run_id=run_id,
                     run=run,
-                    tasks=await connection.fetch(SQL["get_run_tasks"], bucket, run_id, OUTPUT_LIMIT),
+                    tasks=await connection.fetch(SQL["get_run_tasks"], bucket, run_id, output_limit),
                     attempts=await connection.fetch(SQL["get_run_attempts"], bucket, run_id),
                     stale_reports=stale_reports,
+                    more_stale_reports=more,
                     children=children,
                 )
             return RunView(
                 run_id=run_id,
                 run=run,
-                tasks=await connection.fetch(SQL["get_named_tasks"], bucket, run_id, paths, OUTPUT_LIMIT),
+                tasks=await connection.fetch(SQL["get_named_tasks"], bucket, run_id, paths, output_limit),
                 attempts=await connection.fetch(SQL["get_named_attempts"], bucket, run_id, paths),
                 stale_reports=stale_reports,
+                more_stale_reports=more,
                 loops=await connection.fetch(SQL["get_run_loops"], bucket, run_id, paths),
                 children=children,
             )
@@ -125,13 +136,13 @@ def _items_of(records: Iterable[asyncpg.Record]) -> Mapping[str, Items]:
 
 
 async def get_items(
-    connections: Connections, run_id: UUID, loop: str, state: str, from_index: int, limit: int
+    connections: Connections, run_id: UUID, loop: str, state: str, from_index: int, limit: int, output_limit: int
 ) -> list[Any]:
-    """Items of a map, or iterations of a repeat, from an index on."""
+    """Items of a map, or iterations of a repeat, from an index on; results up to so many bytes."""
     with translated():
         async with connections.acquire() as connection:
             return await connection.fetch(
-                SQL["get_run_items"], bucket_of(run_id), run_id, loop, from_index, limit, OUTPUT_LIMIT, state
+                SQL["get_run_items"], bucket_of(run_id), run_id, loop, from_index, limit, output_limit, state
             )
 
 

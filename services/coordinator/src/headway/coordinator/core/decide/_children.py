@@ -29,7 +29,7 @@ from headway.coordinator.core.handovers import (
 )
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.paths import scope_of
-from headway.coordinator.core.payloads import is_short
+from headway.coordinator.core.payloads import is_short, shortened
 from headway.coordinator.core.plan import FailureClass
 from headway.coordinator.core.refusals import InvalidKey
 from headway.coordinator.core.rows import GONE, LEFT, REFUSED, STARTED, UNCOMPENSATED, UNSTARTED, Parent
@@ -214,7 +214,7 @@ def finish(walk: Walk, event: ChildFinished) -> None:
 
 def _failure(event: ChildFinished, child: ChildRow) -> Failure:
     error = event.error or {}
-    message = str(error.get("message"))[:MESSAGE]
+    message = shortened(str(error.get("message")), MESSAGE)
     if event.state == REFUSED and "holder" in error:
         held: dict[str, Json] = {"workflow": child.workflow, "key": error["key"], "run_id": error["holder"]}
         message = f"{child.workflow} could not start: its key is that of run {error['holder']}"

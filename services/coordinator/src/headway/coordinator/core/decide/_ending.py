@@ -15,6 +15,7 @@ from headway.coordinator.core.effort import Effort
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.outcome import outcome, tally_of
 from headway.coordinator.core.paths import inside
+from headway.coordinator.core.payloads import shortened
 from headway.coordinator.core.plan import FINALLY, FailureClass, Json
 from headway.coordinator.core.rows import Conclusion
 
@@ -190,4 +191,4 @@ def _counts(row: TaskRow) -> bool:
 def _spoken(document: Document) -> str:
     """A finish node's message as text, cut."""
     value = document.value
-    return (value if isinstance(value, str) else document.raw.decode())[:MESSAGE]
+    return shortened(value if isinstance(value, str) else document.raw.decode(), MESSAGE)

@@ -147,10 +147,10 @@ LEFT JOIN LATERAL (
 ORDER BY l.path;
 
 -- name: get_run_items
--- A page of the items of a map, or iterations of a repeat, to be shown; results up to a size. What lies beyond `started`
+-- A page of the items of a map, or iterations of a repeat, to be shown; results up to a size, and their size. What lies beyond `started`
 -- is left from before the map began anew.
 SELECT s.path, s.index, s.place, s.state, s.attempt, s.error, s.created_at, s.finished_at, s.undone,
-       CASE WHEN octet_length(o.data) <= $6 THEN o.data END AS output
+       CASE WHEN octet_length(o.data) <= $6 THEN o.data END AS output, octet_length(o.data) AS output_bytes
 FROM (
     SELECT path, index, place, state, attempt, error, created_at, finished_at, undone, output_path, output_attempt
     FROM scopes

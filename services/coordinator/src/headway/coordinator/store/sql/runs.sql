@@ -115,9 +115,9 @@ ORDER BY seq
 LIMIT $4;
 
 -- name: get_stale_reports
--- The latest that came too late.
+-- The latest that came too late, latest first.
 SELECT path, attempt, owner, answer, at
 FROM stale_reports
 WHERE bucket = $1 AND run_id = $2
 ORDER BY at DESC
-LIMIT 100;
+LIMIT $3;

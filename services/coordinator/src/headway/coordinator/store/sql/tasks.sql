@@ -200,11 +200,11 @@ ON CONFLICT (bucket, run_id, seq) DO UPDATE
 SET taken_by = EXCLUDED.taken_by, taken_attempt = EXCLUDED.taken_attempt;
 
 -- name: get_run_tasks
--- A run's tasks in order of creation, to be shown; outputs up to a size.
+-- A run's tasks in order of creation, to be shown; outputs up to a size, and their size.
 SELECT t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.queue, t.handler, t.failure_class, t.error,
        t.disposition, t.cause, t.created_at, t.ready_at, t.started_at, t.leased_at, t.finished_at, t.due_at, t.owner,
        t.lease_expires_at,
-       CASE WHEN octet_length(o.data) <= $3 THEN o.data END AS output,
+       CASE WHEN octet_length(o.data) <= $3 THEN o.data END AS output, octet_length(o.data) AS output_bytes,
        b.percent, b.message, b.progress_at,
        CASE WHEN t.state = 'waiting' THEN i.data END AS waits_for
 FROM tasks AS t
@@ -221,7 +221,7 @@ ORDER BY t.created_at, t.path;
 SELECT t.path, t.state, t.attempt, t.generation, t.tries, t.losses, t.queue, t.handler, t.failure_class, t.error,
        t.disposition, t.cause, t.created_at, t.ready_at, t.started_at, t.leased_at, t.finished_at, t.due_at, t.owner,
        t.lease_expires_at,
-       CASE WHEN octet_length(o.data) <= $4 THEN o.data END AS output,
+       CASE WHEN octet_length(o.data) <= $4 THEN o.data END AS output, octet_length(o.data) AS output_bytes,
        b.percent, b.message, b.progress_at,
        CASE WHEN t.state = 'waiting' THEN i.data END AS waits_for
 FROM unnest($3::text[]) AS x (path)
