@@ -195,7 +195,7 @@ class InvalidOwner(Refusal):
 
 
 class InvalidPageToken(Refusal):
-    """The page token is not one that this call gave out."""
+    """The page token is not one that this call gave out for this filter: begin with the first page."""
 
     reason = "INVALID_PAGE_TOKEN"
 

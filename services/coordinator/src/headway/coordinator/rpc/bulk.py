@@ -174,7 +174,7 @@ async def bulk(engine: Engine, deletions: Deletions, request: pb.BulkRequest) ->
     )
     answers = await operation.apply(page) if page.runs else []
     results = [_result(request_id, run_id, answer) for (run_id, _), answer in zip(page.runs, answers, strict=True)]
-    return pb.BulkResponse(results=results, next_page_token=page_token(found.after))
+    return pb.BulkResponse(results=results, next_page_token=page_token(found.after, wanted))
 
 
 def _result(request_id: UUID, run_id: UUID, answer: object) -> pb.BulkResult:

@@ -156,7 +156,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
             records, place = await listing.list_runs(self._engine.reads, wanted, after, size)
             runs = [messages.run(record) for record in records]
             if len(runs) <= 1 or self._room().takes(sum([run.ByteSize() for run in runs])):
-                return pb.ListResponse(runs=runs, next_page_token=page_token(place))
+                return pb.ListResponse(runs=runs, next_page_token=page_token(place, wanted))
             size = len(runs) // 2  # labels, errors and reasons may be long
 
     @refusing
