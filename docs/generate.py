@@ -82,9 +82,12 @@ def _filled(name: str, contents: dict[str, str]) -> str:
 
 def _reasons() -> str:
     """Every reason with its status and its message, the places of its facts in braces."""
-    messages = {cls.reason: (cls.__doc__ or "").split("\n", 1)[0] for cls in _below(refusals.Refusal)}
-    messages["STORE_UNAVAILABLE"] = errors.StoreUnavailable.__doc__ or ""
-    rows = [f"| `{reason}` | {status.name} | {messages[reason]} |" for reason, status in refusing.STATUS.items()]
+    messages: dict[str, list[str]] = {"STORE_UNAVAILABLE": [errors.StoreUnavailable.__doc__ or ""]}
+    for cls in _below(refusals.Refusal):
+        told, message = messages.setdefault(cls.reason, []), (cls.__doc__ or "").split("\n", 1)[0]
+        told += [] if message in told else [message]
+    told_of = {reason: " Or: ".join(told) for reason, told in messages.items()}
+    rows = [f"| `{reason}` | {status.name} | {told_of[reason]} |" for reason, status in refusing.STATUS.items()]
     return "\n".join(["", "| reason | status | message |", "| --- | --- | --- |", *rows, "", ""])
 
 

@@ -140,7 +140,7 @@ async def test_a_request_id_used_for_something_else_is_refused(world: World) -> 
 
     refusal = await refusal_of(world.first.cancel(run_id, request_id=request_id))
 
-    assert (refusal.reason, refusal.metadata) == ("KEY_REUSED", {"key": request_id})
+    assert (refusal.reason, refusal.metadata) == ("KEY_REUSED", {"key": request_id, "call": "Signal"})
     assert await world.first.state(run_id) == "RUNNING"
 
 

@@ -245,6 +245,30 @@ async def test_what_no_index_holds_together_is_looked_through_a_bounded_number_a
     assert ([run.run_id for run in only.runs], only.next_page_token) == ([ids[2]], "")
 
 
+async def test_a_page_token_is_refused_where_the_filter_is_another(world: World) -> None:
+    await world.first.deploy(ONE, EVENT)
+    for workflow in ("one", "waiting") * 3:
+        await world.first.start(workflow)
+    mine = (await page(world, size=1, workflow="one")).next_page_token
+    running = [runs_pb2.RUN_STATE_RUNNING]
+    bulk = runs_pb2.BulkRequest(
+        filter=runs_pb2.RunFilter(workflow="waiting", states=running),
+        pause=runs_pb2.BulkPause(),
+        request_id=str(uuid4()),
+        page_token=(await page(world, size=1, workflow="one", states=running)).next_page_token,
+    )
+
+    listed = await refusal_of(page(world, workflow="waiting", token=mine))
+    elsewhere = await refusal_of(page(world, namespace="b", workflow="one", token=mine))
+    refused = await refusal_of(world.first.runs.Bulk(bulk))
+    bulk.filter.workflow = "one"
+    done = await world.first.runs.Bulk(bulk)
+
+    assert [each.reason for each in (listed, elsewhere, refused)] == ["INVALID_PAGE_TOKEN"] * 3
+    assert len(done.results) == 2
+    assert await world.one("SELECT count(*) FROM run_events WHERE type = 'RunPaused'") == 2
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_pages_of_any_filter_and_size_give_what_one_page_gives(data: st.DataObject, world: World) -> None:

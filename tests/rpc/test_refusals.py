@@ -25,7 +25,9 @@ from headway.coordinator.core.refusals import Refusal
 from headway.coordinator.engine import lanes
 from headway.coordinator.engine.definitions import Faulty
 from headway.coordinator.rpc import refusing
+from headway.coordinator.rpc.filters import fingerprint
 from headway.coordinator.rpc.refusing import STATUS
+from headway.coordinator.store.listing import RunFilter
 from tests.rpc.children import LEAF, PARENT, begun, carry, handovers
 from tests.rpc.world import EVENT, ONE, Coordinator, Dispatch, World, refusal_of, unpacked
 
@@ -143,8 +145,11 @@ class Scene:
 Call = Callable[[Scene], Awaitable[Any]]
 
 
-def token(text: str) -> str:
-    return base64.urlsafe_b64encode(text.encode()).decode()
+def token(text: str, *, workflow: str = "", key_prefix: str = "") -> str:
+    """A page token of a filter: its order, and where the page begins."""
+    order, place = text.split("|", 1)
+    mark = fingerprint(RunFilter(namespace="default", workflow=workflow, key_prefix=key_prefix))
+    return base64.urlsafe_b64encode(f"{order}|{mark}|{place}".encode()).decode()
 
 
 def deep(levels: int) -> bytes:
@@ -348,9 +353,15 @@ CASES: dict[tuple[grpc.StatusCode, str], dict[str, Case]] = {
         "token year 1": (lambda s: s.list(page_token=token(f"c|{UNKNOWN}|0001-01-01T00:00:00+14:00")), {}),
         "token year 9999": (lambda s: s.list(page_token=token(f"c|{UNKNOWN}|9999-12-31T23:59:59-14:00")), {}),
         "token no UTF-8": (lambda s: s.list(page_token=base64.urlsafe_b64encode(b"\xff\xfe").decode()), {}),
+        "token of another filter": (
+            lambda s: s.list(page_token=token(f"c|{UNKNOWN}|2026-01-01T00:00:00+00:00", workflow="one")),
+            {},
+        ),
         "token of another order": (lambda s: s.list(page_token=token(f"k|{UNKNOWN}|key")), {}),
         "token NUL": (
-            lambda s: s.list(page_token=token(f"k|{UNKNOWN}|\x00"), filter=runs.RunFilter(key_prefix="k")),
+            lambda s: s.list(
+                page_token=token(f"k|{UNKNOWN}|\x00", key_prefix="k"), filter=runs.RunFilter(key_prefix="k")
+            ),
             {},
         ),
         "token umlauts": (lambda s: s.list(page_token="ü" * 10), {}),

@@ -30,7 +30,7 @@ INSERT INTO outbox (bucket, outbox_id, kind, run_id, namespace, path, attempt, q
 VALUES (0, gen_random_uuid(), 'handover', $1, 'default', '', 0, '', '', '{}', '', now());
 INSERT INTO timers VALUES (0, $1, 'a', 'wait', 1, now());
 INSERT INTO signals (bucket, run_id, seq, name, payload, received_at) VALUES (0, $1, 1, 'x', 'null', now());
-INSERT INTO requests VALUES (0, $1, gen_random_uuid(), '{}');
+INSERT INTO requests VALUES (0, $1, gen_random_uuid(), 'Signal', '', '{}');
 INSERT INTO stale_reports VALUES (0, $1, 'a', 1, 'w', 'STALE_ATTEMPT', now());
 INSERT INTO start_keys VALUES (0, 'default', 'k', $1, 'd', now())
 """

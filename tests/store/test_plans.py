@@ -108,7 +108,7 @@ INSERT INTO timers (bucket, run_id, path, kind, attempt, due_at)
 SELECT bucket, run_id, path, 'wait', 1, now() FROM tasks;
 INSERT INTO signals (bucket, run_id, seq, name, payload, received_at)
 SELECT bucket, run_id, 1, 'go', '1', now() FROM runs;
-INSERT INTO requests (bucket, run_id, request_id, answer) SELECT bucket, run_id, run_id, '{{}}' FROM runs;
+INSERT INTO requests SELECT bucket, run_id, run_id, 'Signal', '', '{{}}' FROM runs;
 INSERT INTO stale_reports (bucket, run_id, path, attempt, owner, answer, at)
 SELECT bucket, run_id, path, 1, 'holder', 'stale', now() FROM tasks;
 INSERT INTO run_labels (bucket, run_id, name, value, namespace, created_at)

@@ -15,7 +15,7 @@ from headway.coordinator.core.document import Document
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.rows import RUN_INPUT, RunRow, SignalRow, TaskRow, TokenRow
 from headway.coordinator.core.state import Changes, State
-from headway.coordinator.store.changes import EventRecord, Saving
+from headway.coordinator.store.changes import Applied, EventRecord, Saving
 from headway.coordinator.store.errors import NotApplied
 from headway.coordinator.store.loading import Held
 from headway.coordinator.store.saving import save, save_straight
@@ -122,7 +122,7 @@ def reported(run_id: UUID, *, straight: bool, bare: bool = False) -> Saving:
         ),
         [EventRecord(seq=4, type="NodeCompleted", at=NOW, path="step", attempt=2, event=b"{}", actions=b"[]")],
         [(UUID(int=run_id.int + 1), "next", 1, "")],
-        [(UUID(int=9), b"{}")],
+        [(UUID(int=9), Applied(call="Signal", fingerprint=b"", answer={}))],
     )
     if bare:
         for side in (saving.changes.tokens, saving.changes.timers, saving.changes.signals, saving.requests):

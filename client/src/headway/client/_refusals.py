@@ -162,7 +162,7 @@ class BatchTooLarge(Refused):
 
 
 class KeyReused(Refused):
-    """The idempotency key belongs to a run that was started with another request."""
+    """The idempotency key or the request id was used for another request."""
 
     expected_reason = "KEY_REUSED"
 

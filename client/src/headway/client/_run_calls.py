@@ -33,7 +33,8 @@ class RunCalls:
     """Start, watch and steer runs; a part of `Client`.
 
     Every mutation makes its request_id before its first try, so that tries of one call have one effect. Give a
-    `request_id` of your own to carry that over several calls, after `Unreachable` or `DeadlinePassed`.
+    `request_id` of your own to carry that over several calls, after `Unreachable` or `DeadlinePassed`; with other
+    arguments the call is refused with `KeyReused`.
     """
 
     def __init__(self, connection: Connection, namespace: str) -> None:

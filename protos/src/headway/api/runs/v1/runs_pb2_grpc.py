@@ -26,8 +26,12 @@ if _version_not_supported:
 
 
 class RunsServiceStub:
-    """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
-    first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
+    """RunsService is for applications and operators. Mutations carry a request_id, made by the caller before its first try;
+    repeating the call with it is answered as the first time. A run remembers it as long as it is kept; of another request
+    about the run it is refused with ALREADY_EXISTS (KEY_REUSED: the metadata names the `call` that it was used for). Another
+    is one of another kind, or with another value of any field but `traceparent` and `dry_run`; what is unset is the same as
+    its default. JSON is compared byte by byte, the inputs of starts by their values. Refusals are not remembered, nor are dry
+    runs, nor what changed nothing. Refusals carry google.rpc.ErrorInfo with domain
     "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
     (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after the delay in the
     google.rpc.RetryInfo that comes with it), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
@@ -128,8 +132,12 @@ class RunsServiceStub:
 
 
 class RunsServiceServicer:
-    """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
-    first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
+    """RunsService is for applications and operators. Mutations carry a request_id, made by the caller before its first try;
+    repeating the call with it is answered as the first time. A run remembers it as long as it is kept; of another request
+    about the run it is refused with ALREADY_EXISTS (KEY_REUSED: the metadata names the `call` that it was used for). Another
+    is one of another kind, or with another value of any field but `traceparent` and `dry_run`; what is unset is the same as
+    its default. JSON is compared byte by byte, the inputs of starts by their values. Refusals are not remembered, nor are dry
+    runs, nor what changed nothing. Refusals carry google.rpc.ErrorInfo with domain
     "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
     (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after the delay in the
     google.rpc.RetryInfo that comes with it), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
@@ -205,9 +213,9 @@ class RunsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Signal(self, request, context):
-        """Signal buffers an outside event for the run. Safe to repeat with the same request_id (used for another request:
-        ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND, KEY_NOT_FOUND),
-        FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
+        """Signal buffers an outside event for the run. Safe to repeat with the same request_id. NOT_FOUND
+        (RUN_NOT_FOUND, KEY_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE,
+        INVALID_SIGNAL_NAME), ALREADY_EXISTS (KEY_REUSED).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -215,8 +223,8 @@ class RunsServiceServicer:
 
     def Cancel(self, request, context):
         """Cancel asks the run to stop; holders are told, and after the grace the run goes on without them: what completed is
-        undone by the nodes that `compensate` names, and it ends. Safe to repeat.
-        NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED).
+        undone by the nodes that `compensate` names, and it ends. Safe to repeat
+        with the same request_id. NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED), ALREADY_EXISTS (KEY_REUSED).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -226,16 +234,16 @@ class RunsServiceServicer:
         """Pause lets nothing new be dispatched in a run until it is resumed. What runs may end; reports, signals and lost
         leases are recorded, and what follows from them waits. What becomes due meanwhile (the end of a wait, the next try)
         happens once, when the run is resumed; time-outs run on, unless `pause_clock`. A run that is paused already stays as
-        it is. Safe to repeat. NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED, RUN_STOPPING, RUN_PAUSED: with the
-        clock in another state).
+        it is. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED,
+        RUN_STOPPING, RUN_PAUSED: with the clock in another state), ALREADY_EXISTS (KEY_REUSED).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Resume(self, request, context):
-        """Resume ends a pause. A run that is not paused stays as it is. Safe to repeat. NOT_FOUND (RUN_NOT_FOUND),
-        FAILED_PRECONDITION (RUN_CLOSED).
+        """Resume ends a pause. A run that is not paused stays as it is. Safe to repeat with the same request_id.
+        NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED), ALREADY_EXISTS (KEY_REUSED).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -246,7 +254,8 @@ class RunsServiceServicer:
         for a worker, a time, a signal or its next try. In a failed run: a node that failed or was stopped; that reopens the
         run, and what was stopped starts again. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
         NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, ITERATION_DROPPED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
-        (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have).
+        (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have), ALREADY_EXISTS
+        (KEY_REUSED).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -264,7 +273,7 @@ class RunsServiceServicer:
     def Retry(self, request, context):
         """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
         NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, ITERATION_DROPPED, NODE_UNDOES,
-        NOTHING_TO_RETRY).
+        NOTHING_TO_RETRY), ALREADY_EXISTS (KEY_REUSED).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -282,7 +291,9 @@ class RunsServiceServicer:
     def Bulk(self, request, context):
         """Bulk does one thing to a page of the runs that a filter means, each judged by itself: one that is refused harms no
         other. Go on with next_page_token until there is none. Safe to repeat with the same request_id, one page or all from
-        the beginning: what was done to a run is not done again. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
+        the beginning: what was done to a run is not done again. Each run remembers what was done to it, not the filter: of
+        another operation its result is refused with KEY_REUSED; a delete leaves nothing that could remember it.
+        INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -385,8 +396,12 @@ def add_RunsServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RunsService:
-    """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
-    first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
+    """RunsService is for applications and operators. Mutations carry a request_id, made by the caller before its first try;
+    repeating the call with it is answered as the first time. A run remembers it as long as it is kept; of another request
+    about the run it is refused with ALREADY_EXISTS (KEY_REUSED: the metadata names the `call` that it was used for). Another
+    is one of another kind, or with another value of any field but `traceparent` and `dry_run`; what is unset is the same as
+    its default. JSON is compared byte by byte, the inputs of starts by their values. Refusals are not remembered, nor are dry
+    runs, nor what changed nothing. Refusals carry google.rpc.ErrorInfo with domain
     "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
     (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after the delay in the
     google.rpc.RetryInfo that comes with it), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED

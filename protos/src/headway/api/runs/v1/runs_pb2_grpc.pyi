@@ -27,8 +27,12 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RunsServiceStub:
-    """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
-    first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
+    """RunsService is for applications and operators. Mutations carry a request_id, made by the caller before its first try;
+    repeating the call with it is answered as the first time. A run remembers it as long as it is kept; of another request
+    about the run it is refused with ALREADY_EXISTS (KEY_REUSED: the metadata names the `call` that it was used for). Another
+    is one of another kind, or with another value of any field but `traceparent` and `dry_run`; what is unset is the same as
+    its default. JSON is compared byte by byte, the inputs of starts by their values. Refusals are not remembered, nor are dry
+    runs, nor what changed nothing. Refusals carry google.rpc.ErrorInfo with domain
     "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
     (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after the delay in the
     google.rpc.RetryInfo that comes with it), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
@@ -75,32 +79,33 @@ class RunsServiceStub:
     Read only; after a break, go on from the last sequence number. NOT_FOUND (RUN_NOT_FOUND).
     """
     Signal: _grpc.UnaryUnaryMultiCallable[_runs_pb2.SignalRequest, _runs_pb2.SignalResponse]
-    """Signal buffers an outside event for the run. Safe to repeat with the same request_id (used for another request:
-    ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND, KEY_NOT_FOUND),
-    FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
+    """Signal buffers an outside event for the run. Safe to repeat with the same request_id. NOT_FOUND
+    (RUN_NOT_FOUND, KEY_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE,
+    INVALID_SIGNAL_NAME), ALREADY_EXISTS (KEY_REUSED).
     """
     Cancel: _grpc.UnaryUnaryMultiCallable[_runs_pb2.CancelRequest, _runs_pb2.CancelResponse]
     """Cancel asks the run to stop; holders are told, and after the grace the run goes on without them: what completed is
-    undone by the nodes that `compensate` names, and it ends. Safe to repeat.
-    NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED).
+    undone by the nodes that `compensate` names, and it ends. Safe to repeat
+    with the same request_id. NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED), ALREADY_EXISTS (KEY_REUSED).
     """
     Pause: _grpc.UnaryUnaryMultiCallable[_runs_pb2.PauseRequest, _runs_pb2.PauseResponse]
     """Pause lets nothing new be dispatched in a run until it is resumed. What runs may end; reports, signals and lost
     leases are recorded, and what follows from them waits. What becomes due meanwhile (the end of a wait, the next try)
     happens once, when the run is resumed; time-outs run on, unless `pause_clock`. A run that is paused already stays as
-    it is. Safe to repeat. NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED, RUN_STOPPING, RUN_PAUSED: with the
-    clock in another state).
+    it is. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED,
+    RUN_STOPPING, RUN_PAUSED: with the clock in another state), ALREADY_EXISTS (KEY_REUSED).
     """
     Resume: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ResumeRequest, _runs_pb2.ResumeResponse]
-    """Resume ends a pause. A run that is not paused stays as it is. Safe to repeat. NOT_FOUND (RUN_NOT_FOUND),
-    FAILED_PRECONDITION (RUN_CLOSED).
+    """Resume ends a pause. A run that is not paused stays as it is. Safe to repeat with the same request_id.
+    NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED), ALREADY_EXISTS (KEY_REUSED).
     """
     Skip: _grpc.UnaryUnaryMultiCallable[_runs_pb2.SkipRequest, _runs_pb2.SkipResponse]
     """Skip gives a node its output by hand; what follows goes on as after a success. In a paused run: a node that waits,
     for a worker, a time, a signal or its next try. In a failed run: a node that failed or was stopped; that reopens the
     run, and what was stopped starts again. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
     NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, ITERATION_DROPPED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
-    (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have).
+    (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have), ALREADY_EXISTS
+    (KEY_REUSED).
     """
     SignalWithStart: _grpc.UnaryUnaryMultiCallable[_runs_pb2.SignalWithStartRequest, _runs_pb2.SignalWithStartResponse]
     """SignalWithStart signals the run of a key, and starts it first when there is none: of all that call with one key at
@@ -110,7 +115,7 @@ class RunsServiceStub:
     Retry: _grpc.UnaryUnaryMultiCallable[_runs_pb2.RetryRequest, _runs_pb2.RetryResponse]
     """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
     NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, ITERATION_DROPPED, NODE_UNDOES,
-    NOTHING_TO_RETRY).
+    NOTHING_TO_RETRY), ALREADY_EXISTS (KEY_REUSED).
     """
     Delete: _grpc.UnaryUnaryMultiCallable[_runs_pb2.DeleteRequest, _runs_pb2.DeleteResponse]
     """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
@@ -120,13 +125,19 @@ class RunsServiceStub:
     Bulk: _grpc.UnaryUnaryMultiCallable[_runs_pb2.BulkRequest, _runs_pb2.BulkResponse]
     """Bulk does one thing to a page of the runs that a filter means, each judged by itself: one that is refused harms no
     other. Go on with next_page_token until there is none. Safe to repeat with the same request_id, one page or all from
-    the beginning: what was done to a run is not done again. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
+    the beginning: what was done to a run is not done again. Each run remembers what was done to it, not the filter: of
+    another operation its result is refused with KEY_REUSED; a delete leaves nothing that could remember it.
+    INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
     """
 
 @_typing.type_check_only
 class RunsServiceAsyncStub(RunsServiceStub):
-    """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
-    first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
+    """RunsService is for applications and operators. Mutations carry a request_id, made by the caller before its first try;
+    repeating the call with it is answered as the first time. A run remembers it as long as it is kept; of another request
+    about the run it is refused with ALREADY_EXISTS (KEY_REUSED: the metadata names the `call` that it was used for). Another
+    is one of another kind, or with another value of any field but `traceparent` and `dry_run`; what is unset is the same as
+    its default. JSON is compared byte by byte, the inputs of starts by their values. Refusals are not remembered, nor are dry
+    runs, nor what changed nothing. Refusals carry google.rpc.ErrorInfo with domain
     "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
     (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after the delay in the
     google.rpc.RetryInfo that comes with it), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
@@ -170,32 +181,33 @@ class RunsServiceAsyncStub(RunsServiceStub):
     Read only; after a break, go on from the last sequence number. NOT_FOUND (RUN_NOT_FOUND).
     """
     Signal: _aio.UnaryUnaryMultiCallable[_runs_pb2.SignalRequest, _runs_pb2.SignalResponse]  # type: ignore[assignment]
-    """Signal buffers an outside event for the run. Safe to repeat with the same request_id (used for another request:
-    ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND, KEY_NOT_FOUND),
-    FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
+    """Signal buffers an outside event for the run. Safe to repeat with the same request_id. NOT_FOUND
+    (RUN_NOT_FOUND, KEY_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE,
+    INVALID_SIGNAL_NAME), ALREADY_EXISTS (KEY_REUSED).
     """
     Cancel: _aio.UnaryUnaryMultiCallable[_runs_pb2.CancelRequest, _runs_pb2.CancelResponse]  # type: ignore[assignment]
     """Cancel asks the run to stop; holders are told, and after the grace the run goes on without them: what completed is
-    undone by the nodes that `compensate` names, and it ends. Safe to repeat.
-    NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED).
+    undone by the nodes that `compensate` names, and it ends. Safe to repeat
+    with the same request_id. NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED), ALREADY_EXISTS (KEY_REUSED).
     """
     Pause: _aio.UnaryUnaryMultiCallable[_runs_pb2.PauseRequest, _runs_pb2.PauseResponse]  # type: ignore[assignment]
     """Pause lets nothing new be dispatched in a run until it is resumed. What runs may end; reports, signals and lost
     leases are recorded, and what follows from them waits. What becomes due meanwhile (the end of a wait, the next try)
     happens once, when the run is resumed; time-outs run on, unless `pause_clock`. A run that is paused already stays as
-    it is. Safe to repeat. NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED, RUN_STOPPING, RUN_PAUSED: with the
-    clock in another state).
+    it is. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED,
+    RUN_STOPPING, RUN_PAUSED: with the clock in another state), ALREADY_EXISTS (KEY_REUSED).
     """
     Resume: _aio.UnaryUnaryMultiCallable[_runs_pb2.ResumeRequest, _runs_pb2.ResumeResponse]  # type: ignore[assignment]
-    """Resume ends a pause. A run that is not paused stays as it is. Safe to repeat. NOT_FOUND (RUN_NOT_FOUND),
-    FAILED_PRECONDITION (RUN_CLOSED).
+    """Resume ends a pause. A run that is not paused stays as it is. Safe to repeat with the same request_id.
+    NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED), ALREADY_EXISTS (KEY_REUSED).
     """
     Skip: _aio.UnaryUnaryMultiCallable[_runs_pb2.SkipRequest, _runs_pb2.SkipResponse]  # type: ignore[assignment]
     """Skip gives a node its output by hand; what follows goes on as after a success. In a paused run: a node that waits,
     for a worker, a time, a signal or its next try. In a failed run: a node that failed or was stopped; that reopens the
     run, and what was stopped starts again. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
     NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, ITERATION_DROPPED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
-    (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have).
+    (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have), ALREADY_EXISTS
+    (KEY_REUSED).
     """
     SignalWithStart: _aio.UnaryUnaryMultiCallable[_runs_pb2.SignalWithStartRequest, _runs_pb2.SignalWithStartResponse]  # type: ignore[assignment]
     """SignalWithStart signals the run of a key, and starts it first when there is none: of all that call with one key at
@@ -205,7 +217,7 @@ class RunsServiceAsyncStub(RunsServiceStub):
     Retry: _aio.UnaryUnaryMultiCallable[_runs_pb2.RetryRequest, _runs_pb2.RetryResponse]  # type: ignore[assignment]
     """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
     NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, ITERATION_DROPPED, NODE_UNDOES,
-    NOTHING_TO_RETRY).
+    NOTHING_TO_RETRY), ALREADY_EXISTS (KEY_REUSED).
     """
     Delete: _aio.UnaryUnaryMultiCallable[_runs_pb2.DeleteRequest, _runs_pb2.DeleteResponse]  # type: ignore[assignment]
     """Delete removes a finished run with all that is stored of it; the idempotency key that it was started with is free
@@ -215,12 +227,18 @@ class RunsServiceAsyncStub(RunsServiceStub):
     Bulk: _aio.UnaryUnaryMultiCallable[_runs_pb2.BulkRequest, _runs_pb2.BulkResponse]  # type: ignore[assignment]
     """Bulk does one thing to a page of the runs that a filter means, each judged by itself: one that is refused harms no
     other. Go on with next_page_token until there is none. Safe to repeat with the same request_id, one page or all from
-    the beginning: what was done to a run is not done again. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
+    the beginning: what was done to a run is not done again. Each run remembers what was done to it, not the filter: of
+    another operation its result is refused with KEY_REUSED; a delete leaves nothing that could remember it.
+    INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
     """
 
 class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
-    """RunsService is for applications and operators. Every mutation carries a request_id, made by the caller before its
-    first try; repeating the call with it is answered as the first time. Refusals carry google.rpc.ErrorInfo with domain
+    """RunsService is for applications and operators. Mutations carry a request_id, made by the caller before its first try;
+    repeating the call with it is answered as the first time. A run remembers it as long as it is kept; of another request
+    about the run it is refused with ALREADY_EXISTS (KEY_REUSED: the metadata names the `call` that it was used for). Another
+    is one of another kind, or with another value of any field but `traceparent` and `dry_run`; what is unset is the same as
+    its default. JSON is compared byte by byte, the inputs of starts by their values. Refusals are not remembered, nor are dry
+    runs, nor what changed nothing. Refusals carry google.rpc.ErrorInfo with domain
     "headway" and a stable reason; the reasons are named with each call. Any call may also fail with UNAVAILABLE
     (STORE_UNAVAILABLE: try again), RESOURCE_EXHAUSTED (OVERLOADED: nothing was done; try again after the delay in the
     google.rpc.RetryInfo that comes with it), INVALID_ARGUMENT (INVALID_ARGUMENT: the metadata names the field) and ABORTED
@@ -316,9 +334,9 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.SignalRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.SignalResponse, _abc.Awaitable[_runs_pb2.SignalResponse]]:
-        """Signal buffers an outside event for the run. Safe to repeat with the same request_id (used for another request:
-        ALREADY_EXISTS, KEY_REUSED; so with Cancel and Retry). NOT_FOUND (RUN_NOT_FOUND, KEY_NOT_FOUND),
-        FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_SIGNAL_NAME).
+        """Signal buffers an outside event for the run. Safe to repeat with the same request_id. NOT_FOUND
+        (RUN_NOT_FOUND, KEY_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED), INVALID_ARGUMENT (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE,
+        INVALID_SIGNAL_NAME), ALREADY_EXISTS (KEY_REUSED).
         """
 
     @_abc_1.abstractmethod
@@ -328,8 +346,8 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.CancelResponse, _abc.Awaitable[_runs_pb2.CancelResponse]]:
         """Cancel asks the run to stop; holders are told, and after the grace the run goes on without them: what completed is
-        undone by the nodes that `compensate` names, and it ends. Safe to repeat.
-        NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED).
+        undone by the nodes that `compensate` names, and it ends. Safe to repeat
+        with the same request_id. NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED), ALREADY_EXISTS (KEY_REUSED).
         """
 
     @_abc_1.abstractmethod
@@ -341,8 +359,8 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         """Pause lets nothing new be dispatched in a run until it is resumed. What runs may end; reports, signals and lost
         leases are recorded, and what follows from them waits. What becomes due meanwhile (the end of a wait, the next try)
         happens once, when the run is resumed; time-outs run on, unless `pause_clock`. A run that is paused already stays as
-        it is. Safe to repeat. NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED, RUN_STOPPING, RUN_PAUSED: with the
-        clock in another state).
+        it is. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED,
+        RUN_STOPPING, RUN_PAUSED: with the clock in another state), ALREADY_EXISTS (KEY_REUSED).
         """
 
     @_abc_1.abstractmethod
@@ -351,8 +369,8 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.ResumeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.ResumeResponse, _abc.Awaitable[_runs_pb2.ResumeResponse]]:
-        """Resume ends a pause. A run that is not paused stays as it is. Safe to repeat. NOT_FOUND (RUN_NOT_FOUND),
-        FAILED_PRECONDITION (RUN_CLOSED).
+        """Resume ends a pause. A run that is not paused stays as it is. Safe to repeat with the same request_id.
+        NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CLOSED), ALREADY_EXISTS (KEY_REUSED).
         """
 
     @_abc_1.abstractmethod
@@ -365,7 +383,8 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         for a worker, a time, a signal or its next try. In a failed run: a node that failed or was stopped; that reopens the
         run, and what was stopped starts again. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
         NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_HELD, NODE_NOT_REACHED, ITERATION_DROPPED, NODE_NOT_SKIPPABLE), INVALID_ARGUMENT
-        (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have).
+        (INVALID_PAYLOAD, PAYLOAD_TOO_LARGE, INVALID_ARGUMENT: the output is none that the node can have), ALREADY_EXISTS
+        (KEY_REUSED).
         """
 
     @_abc_1.abstractmethod
@@ -387,7 +406,7 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_runs_pb2.RetryResponse, _abc.Awaitable[_runs_pb2.RetryResponse]]:
         """Retry reopens a finished run from chosen nodes. Safe to repeat with the same request_id. NOT_FOUND (RUN_NOT_FOUND,
         NODE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_FINISHED, NODE_NOT_REACHED, ITERATION_DROPPED, NODE_UNDOES,
-        NOTHING_TO_RETRY).
+        NOTHING_TO_RETRY), ALREADY_EXISTS (KEY_REUSED).
         """
 
     @_abc_1.abstractmethod
@@ -409,7 +428,9 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_runs_pb2.BulkResponse, _abc.Awaitable[_runs_pb2.BulkResponse]]:
         """Bulk does one thing to a page of the runs that a filter means, each judged by itself: one that is refused harms no
         other. Go on with next_page_token until there is none. Safe to repeat with the same request_id, one page or all from
-        the beginning: what was done to a run is not done again. INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
+        the beginning: what was done to a run is not done again. Each run remembers what was done to it, not the filter: of
+        another operation its result is refused with KEY_REUSED; a delete leaves nothing that could remember it.
+        INVALID_ARGUMENT (INVALID_PAGE_TOKEN).
         """
 
 def add_RunsServiceServicer_to_server(servicer: RunsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

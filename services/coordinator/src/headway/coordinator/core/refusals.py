@@ -195,7 +195,7 @@ class InvalidOwner(Refusal):
 
 
 class InvalidPageToken(Refusal):
-    """The page token is not one that this call gave out."""
+    """The page token is not one that this call gave out for this filter: begin with the first page."""
 
     reason = "INVALID_PAGE_TOKEN"
 
@@ -207,7 +207,13 @@ class BatchTooLarge(Refusal):
 
 
 class KeyReused(Refusal):
-    """The key or request id {key!r} was used for another request: repeat a request unchanged, or take a new one."""
+    """The key {key!r} was used for another start: repeat that one unchanged, or take a new key."""
+
+    reason = "KEY_REUSED"
+
+
+class RequestIdReused(Refusal):
+    """Request id {key} was used for another request, a {call}: repeat that one unchanged, or make a new id."""
 
     reason = "KEY_REUSED"
 

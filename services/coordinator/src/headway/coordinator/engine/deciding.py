@@ -46,7 +46,7 @@ from headway.coordinator.engine.submissions import (
     TimerKey,
 )
 from headway.coordinator.store.beats import get_checkpoints, put_checkpoints
-from headway.coordinator.store.changes import EventRecord, Saving
+from headway.coordinator.store.changes import Applied, EventRecord, Saving
 from headway.coordinator.store.errors import NotApplied, translated
 from headway.coordinator.store.loading import Found, Held, load, lock_steps, read_steps
 from headway.coordinator.store.pool import Connection, Seat, Seats
@@ -164,7 +164,7 @@ class _Batch:
         self._moved: list[tuple[TimerKey, datetime]] = []
         self._checkpoints: dict[tuple[UUID, str], tuple[int, int, bytes]] = {}
         self._stale: list[StaleReport] = []
-        self._answered: dict[tuple[UUID, UUID], object] = {}
+        self._answered: dict[tuple[UUID, UUID], Applied] = {}
         self._is_tracing = telemetry.is_tracing()
         self._spans: list[telemetry.OpenSpan] = []
         self._dispatched: list[Dispatched] = []
@@ -416,8 +416,9 @@ class _Batch:
         if dispatched is not None and isinstance(item, ReportSucceeded) and item.wish is not None:
             self._eager.consider(ticket, item, item.wish, dispatched)
         if item.request_id is not None and not isinstance(item, Start):
-            saving.requests.append((item.request_id, orjson.dumps(answer)))
-            self._answered[item.run_id, item.request_id] = answer
+            applied = Applied(call=item.call, fingerprint=item.fingerprint(), answer=answer)
+            saving.requests.append((item.request_id, applied))
+            self._answered[item.run_id, item.request_id] = applied
         return answer
 
     def _is_outdated(self, saving: Saving, start: Start) -> bool:

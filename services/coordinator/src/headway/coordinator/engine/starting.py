@@ -28,6 +28,7 @@ from headway.coordinator.core.refusals import (
     InvalidLabel,
     KeyReused,
     Refusal,
+    RequestIdReused,
     RunNotFound,
     WorkflowNotFound,
     bare,
@@ -222,7 +223,7 @@ class Starts:
         """The keys of sound starts claim a run id, unless they have one; those of others may have one."""
         parts: dict[int, list[tuple[_Beginning, str, _KeyAsk]]] = {}
         for each in keyed:
-            digest, key = _digest(each.ask), (each.ask.namespace, each.ask.key or "")
+            digest, key = digest_of(each.ask), (each.ask.namespace, each.ask.key or "")
             claim = Claim(each.run_id, digest) if each.fault is None else None
             ask = _KeyAsk(key_bucket(*key), key, claim)
             parts.setdefault(ask.bucket % KEY_LANES, []).append((each, digest, ask))
@@ -300,14 +301,27 @@ class Starts:
     async def _look_again(self, every: Sequence[_Beginning]) -> None:
         """Where the run is there already, answer as the first time; where it is not, the fault stands."""
         buckets: dict[int, list[_Beginning]] = {}
+        found: dict[UUID, Any] = {}
         for each in every:
             buckets.setdefault(bucket_of(each.run_id), []).append(each)
         with translated():
             async with self._engine.pool.acquire() as connection:
                 for bucket, part in buckets.items():
-                    found = await find_started(connection, bucket, [each.run_id for each in part])
-                    for each in part:
-                        _look(each, found.get(each.run_id))
+                    found |= await find_started(connection, bucket, [each.run_id for each in part])
+        for each in every:
+            run = found.get(each.run_id)
+            _look(each, run)
+            is_by_request = each.ask.key is None and each.ask.parent is None
+            if is_by_request and isinstance(each.answer, Started) and not await self._has_labels(each.ask, run):
+                each.answer = _reused(each)
+
+    async def _has_labels(self, ask: StartAsk, run: Any) -> bool:
+        """Whether the run would have the labels that it has, had it been started so."""
+        graph = await self._definitions.graph((ask.namespace, ask.workflow, run["version"]))
+        try:
+            return labels_of(graph.plan.labels, ask.labels, ask.input) == orjson.loads(run["labels"] or "{}")
+        except InvalidLabel:
+            return False
 
 
 async def _judge(each: _Beginning, plan: Plan, *, is_alone: bool) -> None:
@@ -328,7 +342,8 @@ async def _judge(each: _Beginning, plan: Plan, *, is_alone: bool) -> None:
             each.fault = bare(fault)
 
 
-def _digest(ask: StartAsk) -> str:
+def digest_of(ask: StartAsk) -> str:
+    """Tells a start from others of its key."""
     request = [ask.workflow, ask.version, ask.input.value, *([dict(ask.labels)] if ask.labels else [])]
     return hashlib.sha256(_canonical(request)).hexdigest()
 
@@ -388,7 +403,7 @@ def _without_another(each: _Beginning) -> Answer:
     """What a start is answered whose run was deleted and which begins no other."""
     if each.ask.parent is not None:  # which was told the run's end
         return RunNotFound(run_id=each.run_id.hex, namespace=each.ask.namespace)
-    return KeyReused(key=str(each.ask.request_id))
+    return RequestIdReused(key=str(each.ask.request_id), call="Start")
 
 
 def _again(each: _Beginning, run: Any) -> Answer:
@@ -406,5 +421,12 @@ def _again(each: _Beginning, run: Any) -> Answer:
         or (not ask.adopts and ask.version not in (0, run["version"]))
         or (not ask.adopts and _canonical(orjson.loads(run["input"])) != _canonical(ask.input.value))
     ):
-        return KeyReused(key=str(ask.request_id))
+        return _reused(each)
     return Started(each.run_id, not each.is_own, run["version"])
+
+
+def _reused(each: _Beginning) -> KeyReused | RequestIdReused:
+    """Its key or its request id stands for a run that was started otherwise."""
+    if each.ask.key is not None and not each.is_own:
+        return KeyReused(key=each.ask.key)
+    return RequestIdReused(key=str(each.ask.request_id), call="Start")

@@ -16,8 +16,6 @@ from headway.coordinator.engine.submissions import Submission, TimerKey, run_aft
 class Pause(Submission, frozen=True, kw_only=True):
     """Dispatch nothing more. Answers {"was_paused"}: it was already, and nothing changed."""
 
-    answer_fields = frozenset({"was_paused"})
-
     reason: str
     stop_clock: bool
 
@@ -46,8 +44,6 @@ class Pause(Submission, frozen=True, kw_only=True):
 class Resume(Submission, frozen=True, kw_only=True):
     """Dispatch again. Answers {"was_resumed"}: it was not paused, and nothing changed."""
 
-    answer_fields = frozenset({"was_resumed"})
-
     def event(self, at: datetime, chance: float) -> RunEvent:
         """RunResumed."""
         return events.RunResumed(at=at, chance=chance)
@@ -64,8 +60,6 @@ class Resume(Submission, frozen=True, kw_only=True):
 
 class Skip(Submission, frozen=True, kw_only=True):
     """Give a node, `path`, its output. Answers {"reopened", "epoch"}."""
-
-    answer_fields = frozenset({"reopened", "epoch"})
 
     reason: str
     output: Document

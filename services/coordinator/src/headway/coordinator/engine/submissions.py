@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
+from functools import cache
 from hashlib import blake2b
 from typing import Any, ClassVar, TypeAlias
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, msgpack
+from msgspec.structs import fields
 
 from headway.coordinator.core.admission import (
     Answer,
@@ -19,7 +21,7 @@ from headway.coordinator.core.admission import (
     timer_applies,
 )
 from headway.coordinator.core.decide import Decision
-from headway.coordinator.core.decide.redone import REDONE, Before, redone
+from headway.coordinator.core.decide.redone import Before, redone
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.events import (
     ChildFinished,
@@ -37,13 +39,14 @@ from headway.coordinator.core.events import (
     TimerFired,
 )
 from headway.coordinator.core.graph import Graph
-from headway.coordinator.core.refusals import KeyReused, Refusal, RunNotFinished, RunNotFound, TaskNotFound
+from headway.coordinator.core.refusals import Refusal, RequestIdReused, RunNotFinished, RunNotFound, TaskNotFound
 from headway.coordinator.core.rows import Parent, RunRow
 from headway.coordinator.core.state import Draft, State
 from headway.coordinator.engine.eager import Wish
 from headway.coordinator.ids import task_id
+from headway.coordinator.store.changes import Applied
 
-DIGEST_BYTES = 8  # of a signal's payload, kept with its request: enough to tell that a repeat brings another one
+FINGERPRINT_BYTES = 16  # kept with each request that was applied, to tell a repeat from another one
 TimerKey: TypeAlias = tuple[UUID, str, str, int]
 OUTDATED = "outdated"
 """What a start is answered whose remembered version is not the deployed one: nothing was written."""
@@ -69,7 +72,12 @@ class Submission(Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
     goes_straight: ClassVar[bool] = False  # its run mostly goes straight on: see store/steps.py
-    answer_fields: ClassVar[AbstractSet[str]] = frozenset()  # of a mutation's recorded answer: they tell its kind
+    not_compared: ClassVar[AbstractSet[str]] = frozenset({"run_id", "trace", "request_id", "namespace", "dry_run"})
+
+    @property
+    def call(self) -> str:
+        """The kind of call that it is."""
+        return type(self).__name__
 
     @property
     def size(self) -> int:
@@ -80,6 +88,16 @@ class Submission(Struct, frozen=True, kw_only=True):
     def stays(self) -> bool:
         """However long it has waited, it is not refused for that."""
         return False
+
+    def compared(self) -> Mapping[str, object]:
+        """What tells it from other requests about its run: no defaults, so that a field added later changes nothing."""
+        given = {name: (getattr(self, name), default) for name, default in _defaults(type(self))}
+        return {name: value for name, (value, default) in given.items() if value != default}
+
+    def fingerprint(self) -> bytes:
+        """The same for the same request, in every process."""
+        told = _encoder.encode([self.call, self.compared()])
+        return blake2b(told, digest_size=FINGERPRINT_BYTES).digest()
 
     def missing(self) -> Refusal:
         """What to answer when the run is not there."""
@@ -97,11 +115,11 @@ class Submission(Struct, frozen=True, kw_only=True):
         """What to answer after the decision. `state`: as it was before."""
         raise NotImplementedError
 
-    def answer_again(self, known: object) -> object:
-        """What the request was answered the first time. Raises KeyReused when that was a request of another kind."""
-        if not isinstance(known, dict) or known.keys() != self.answer_fields:
-            raise KeyReused(key=str(self.request_id))
-        return known
+    def answer_again(self, known: Applied) -> object:
+        """What the request was answered the first time. Raises RequestIdReused when that was another request."""
+        if known.fingerprint != self.fingerprint():
+            raise RequestIdReused(key=str(self.request_id), call=known.call)
+        return known.answer
 
 
 class Start(Submission, frozen=True, kw_only=True):
@@ -304,21 +322,28 @@ class Fire(Submission, frozen=True, kw_only=True):
 
 
 class Signal(Submission, frozen=True, kw_only=True):
-    """An outside event. Answers {"seq", "digest"}.
+    """An outside event. Answers {"seq"}.
 
     Attributes:
         name: what a node waits for.
         payload: JSON.
         ttl_ms: how long it may wait to be taken; None: for ever.
         has_id: its sender gave it an id: when that comes again, {"is_repeat", "differs"} are answered too.
+        start: tells the start that came with it from others; empty: none did.
     """
 
-    answer_fields = frozenset({"seq", "digest"})
+    not_compared = Submission.not_compared | {"has_id"}
 
     name: str
     payload: Document
     ttl_ms: int | None = None
     has_id: bool = False
+    start: str = ""
+
+    @property
+    def call(self) -> str:
+        """SignalWithStart where a start came with it; one with an id is the same event, whoever sends it."""
+        return "SignalWithStart" if self.start and not self.has_id else "Signal"
 
     @property
     def size(self) -> int:
@@ -330,24 +355,23 @@ class Signal(Submission, frozen=True, kw_only=True):
         return SignalReceived(at=at, chance=chance, name=self.name, payload=self.payload, ttl_ms=self.ttl_ms)
 
     def answer(self, decision: Decision, state: State) -> object:
-        """Where it stands in the history, and what tells its payload from another."""
-        return {"seq": run_after(decision).seq, "digest": self._digest()}
+        """Where it stands in the history."""
+        return {"seq": run_after(decision).seq}
 
-    def answer_again(self, known: object) -> object:
-        """What was recorded stays, whatever the repeat brings."""
-        answered: Any = super().answer_again(known)
-        if not self.has_id:
-            return answered
-        return {**answered, "is_repeat": True, "differs": answered["digest"] != self._digest()}
+    def compared(self) -> Mapping[str, object]:
+        """Of one with an id, its payload."""
+        return {"payload": self.payload} if self.has_id else super().compared()
 
-    def _digest(self) -> str:
-        return blake2b(self.payload.raw, digest_size=DIGEST_BYTES).hexdigest()
+    def answer_again(self, known: Applied) -> object:
+        """With an id, what was recorded stays, whatever the repeat brings."""
+        if not self.has_id or known.call != self.call:
+            return super().answer_again(known)
+        answered: Any = known.answer
+        return {**answered, "is_repeat": True, "differs": known.fingerprint != self.fingerprint()}
 
 
 class Cancel(Submission, frozen=True, kw_only=True):
     """Stop the run. Answers {"state"}."""
-
-    answer_fields = frozenset({"state"})
 
     reason: str
     grace_ms: int
@@ -391,7 +415,7 @@ class Retry(Submission, frozen=True, kw_only=True):
     `before`: what was looked up for the answer.
     """
 
-    answer_fields = REDONE | {"epoch"}
+    not_compared = Submission.not_compared | {"before"}
 
     chosen: tuple[str, ...]
     render_inputs: bool
@@ -469,6 +493,21 @@ class EndChild(Submission, frozen=True, kw_only=True):
     def answer(self, decision: Decision, state: State) -> object:
         """True: it was waited for."""
         return True
+
+
+@cache
+def _defaults(kind: type[Submission]) -> tuple[tuple[str, object], ...]:
+    """The fields that are compared, with their defaults."""
+    return tuple((field.name, field.default) for field in fields(kind) if field.name not in kind.not_compared)
+
+
+def _raw(value: object) -> bytes:
+    if isinstance(value, Document):
+        return value.raw
+    raise NotImplementedError(type(value).__name__)
+
+
+_encoder = msgpack.Encoder(enc_hook=_raw, order="sorted")
 
 
 def run_after(decision: Decision) -> RunRow:

@@ -9,7 +9,7 @@ from headway.api.runs.v1 import runs_pb2 as pb
 from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.machines import FINAL_RUN_STATES, RunState
 from headway.coordinator.core.payloads import accept
-from headway.coordinator.core.refusals import InvalidArgument, Overloaded
+from headway.coordinator.core.refusals import InvalidArgument, Overloaded, RequestIdReused
 from headway.coordinator.engine.deleting import Deletions
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.steering import Pause, Resume, Skip
@@ -173,12 +173,14 @@ async def bulk(engine: Engine, deletions: Deletions, request: pb.BulkRequest) ->
         runs=[(run_id, uuid5(request_id, run_id.hex)) for run_id in found.run_ids],
     )
     answers = await operation.apply(page) if page.runs else []
-    results = [_result(run_id, answer) for (run_id, _), answer in zip(page.runs, answers, strict=True)]
-    return pb.BulkResponse(results=results, next_page_token=page_token(found.after))
+    results = [_result(request_id, run_id, answer) for (run_id, _), answer in zip(page.runs, answers, strict=True)]
+    return pb.BulkResponse(results=results, next_page_token=page_token(found.after, wanted))
 
 
-def _result(run_id: UUID, answer: object) -> pb.BulkResult:
+def _result(request_id: UUID, run_id: UUID, answer: object) -> pb.BulkResult:
     if isinstance(answer, Overloaded | StoreUnavailable):  # the whole page is to be repeated
         raise answer
+    if isinstance(answer, RequestIdReused):
+        answer = RequestIdReused(**answer.metadata | {"key": str(request_id)})
     refusal = item_refusal(answer) if isinstance(answer, Exception) else None
     return pb.BulkResult(run_id=run_id_text(run_id), refusal=refusal)

@@ -5,9 +5,11 @@ import binascii
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from hashlib import blake2b
 from uuid import UUID
 
 from google.protobuf.timestamp_pb2 import Timestamp
+from msgspec import msgpack
 
 from headway.api.runs.v1 import runs_pb2 as pb
 from headway.coordinator.core.labels import MAX_LABELS, label_fault
@@ -18,6 +20,7 @@ from headway.coordinator.rpc.messages import STATES
 from headway.coordinator.rpc.requests import optional_text
 from headway.coordinator.store.listing import FIRST, LAST, Order, Place, RunFilter
 
+FINGERPRINT_BYTES = 8  # of a filter, in its page tokens
 _STATES: Mapping[int, RunState] = {number: RunState(name) for name, number in STATES.items()}
 _CLASSES = ("", "timeout", "exec_failed", "verdict_fail", "cancelled")
 _DIGITS = re.compile(r"[0-9a-f]{0,32}")
@@ -85,27 +88,32 @@ def _labels(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(given.items()))
 
 
-def page_token(place: Place | None) -> str:
-    """Where the next page begins; empty: nowhere."""
+def page_token(place: Place | None, wanted: RunFilter) -> str:
+    """Where the next page of a filter begins; empty: nowhere."""
     if place is None:
         return ""
     where = place.key if place.order is Order.KEY else place.at.isoformat()
-    return base64.urlsafe_b64encode(f"{place.order}|{place.run_id.hex}|{where}".encode()).decode()
+    return base64.urlsafe_b64encode(f"{place.order}|{fingerprint(wanted)}|{place.run_id.hex}|{where}".encode()).decode()
 
 
 def read_page_token(token: str, wanted: RunFilter) -> Place | None:
-    """Read a token that a list with the same order gave out; empty: from the start. Raises InvalidPageToken."""
+    """Read a token that was given out for the same filter; empty: from the start. Raises InvalidPageToken."""
     if not token:
         return None
     try:
-        order, run_id, where = base64.urlsafe_b64decode(token.encode()).decode().split("|", 2)
-        if order != wanted.order or "\x00" in where:
+        order, filtered, run_id, where = base64.urlsafe_b64decode(token.encode()).decode().split("|", 3)
+        if order != wanted.order or filtered != fingerprint(wanted) or "\x00" in where:
             raise InvalidPageToken
         if order == Order.KEY:
             return Place(Order.KEY, run_id=UUID(run_id), key=where)
         return Place(wanted.order, _storable(where), UUID(run_id))
     except (ValueError, binascii.Error) as error:
         raise InvalidPageToken from error
+
+
+def fingerprint(wanted: RunFilter) -> str:
+    """The same for the same filter, in every process."""
+    return blake2b(msgpack.encode(wanted, order="sorted"), digest_size=FINGERPRINT_BYTES).hexdigest()
 
 
 def _storable(text: str) -> datetime:

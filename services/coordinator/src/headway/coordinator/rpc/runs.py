@@ -1,7 +1,7 @@
 """RunsService: start, look at and steer runs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -29,7 +29,7 @@ from headway.coordinator.engine.deleting import Deletions
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.reads import in_turn
 from headway.coordinator.engine.signalling import Keys
-from headway.coordinator.engine.starting import TRIES, StartAsk, Started, Starts
+from headway.coordinator.engine.starting import TRIES, StartAsk, Started, Starts, digest_of
 from headway.coordinator.engine.steering import Pause, Resume, Skip
 from headway.coordinator.engine.submissions import Cancel, Retry, Signal, Submission
 from headway.coordinator.ids import run_id_text
@@ -156,7 +156,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
             records, place = await listing.list_runs(self._engine.reads, wanted, after, size)
             runs = [messages.run(record) for record in records]
             if len(runs) <= 1 or self._room().takes(sum([run.ByteSize() for run in runs])):
-                return pb.ListResponse(runs=runs, next_page_token=page_token(place))
+                return pb.ListResponse(runs=runs, next_page_token=page_token(place, wanted))
             size = len(runs) // 2  # labels, errors and reasons may be long
 
     @refusing
@@ -207,7 +207,7 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
                 ttl_ms=duration_ms(request.ttl, "ttl") if request.HasField("ttl") else None,
             )
         )
-        return pb.SignalResponse(run_id=run_id_text(run_id), **_recorded(answer))
+        return pb.SignalResponse(run_id=run_id_text(run_id), **answer)
 
     @refusing
     async def SignalWithStart(self, request: pb.SignalWithStartRequest, context: Any) -> pb.SignalWithStartResponse:
@@ -226,10 +226,11 @@ class RunsService(runs_pb2_grpc.RunsServiceServicer):
                 payload=payload,
                 has_id=bool(event_id),
                 ttl_ms=ttl_ms,
+                start=digest_of(ask),
             )
             with suppress(RunNotFound):  # it was deleted since
                 answer = await self._one(signal)
-                return pb.SignalWithStartResponse(run=messages.start_response(run), **_recorded(answer))
+                return pb.SignalWithStartResponse(run=messages.start_response(run), **answer)
         raise StoreUnavailable("the runs of the key were deleted before they were signalled")
 
     @refusing
@@ -376,11 +377,6 @@ def _signal(request: pb.SignalRequest | pb.SignalWithStartRequest) -> tuple[str,
     if not is_short(request.name):
         raise InvalidSignalName
     return request.name, accept(request.payload, "payload", empty=NULL)
-
-
-def _recorded(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Where a signal stands, and whether it stood there before."""
-    return {name: value for name, value in answer.items() if name != "digest"}
 
 
 def _start_ask(request: pb.StartRequest) -> StartAsk:

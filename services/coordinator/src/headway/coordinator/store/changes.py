@@ -22,12 +22,26 @@ class EventRecord(Struct, frozen=True, kw_only=True):
     actions: bytes
 
 
+class Applied(Struct, frozen=True, kw_only=True):
+    """A mutation that was applied, as it is remembered by its request id.
+
+    Attributes:
+        call: its kind.
+        fingerprint: the same for the same request.
+        answer: what it was answered, as JSON has it.
+    """
+
+    call: str
+    fingerprint: bytes
+    answer: object
+
+
 class Saving(Struct, eq=False):
     """What one run's events of a batch changed, together.
 
     Attributes:
         dispatches: (outbox_id, path, attempt, trace), in order.
-        requests: (request_id, answer).
+        requests: (request_id, what was applied).
         handovers: (outbox_id, run that it is for, body, trace).
         needs_deployed: of a run that starts: its version must be the deployed one when it is written.
     """
@@ -36,7 +50,7 @@ class Saving(Struct, eq=False):
     changes: Changes = field(default_factory=Changes)
     events: list[EventRecord] = field(default_factory=list)
     dispatches: list[tuple[UUID, str, int, str]] = field(default_factory=list)
-    requests: list[tuple[UUID, bytes]] = field(default_factory=list)
+    requests: list[tuple[UUID, Applied]] = field(default_factory=list)
     handovers: list[tuple[UUID, UUID, bytes, str]] = field(default_factory=list)
     needs_deployed: bool = False
 

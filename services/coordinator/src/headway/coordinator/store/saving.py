@@ -264,7 +264,13 @@ def _sides(savings: Sequence[Saving]) -> Iterable[tuple[str, Rows]]:
         [(run_id, place, row.path, row.attempt, row.gave) for run_id, place, row in effects if row is not None],
     )
     yield "put_children", [(s.held.run_id, *_child(row)) for s in savings for row in s.changes.children.values()]
-    yield "insert_requests", [(s.held.run_id, request_id, answer) for s in savings for request_id, answer in s.requests]
+    yield (
+        "insert_requests",
+        [
+            (s.held.run_id, request_id, applied.call, applied.fingerprint, orjson.dumps(applied.answer))
+            for s in savings for request_id, applied in s.requests
+        ],
+    )  # fmt: skip
 
 
 def _token(row: TokenRow) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import orjson
 
+from headway.coordinator.store.changes import Applied
 from headway.coordinator.store.pool import Connection
 from headway.coordinator.store.statements import SQL
 
@@ -38,11 +39,16 @@ async def delete_timers(connection: Connection, bucket: int, keys: Iterable[Time
 
 async def find_requests(
     connection: Connection, bucket: int, requests: Iterable[tuple[UUID, UUID]]
-) -> dict[tuple[UUID, UUID], object]:
-    """What requests that were applied before were answered, by (run, request)."""
+) -> dict[tuple[UUID, UUID], Applied]:
+    """Requests that were applied before, by (run, request)."""
     asked = list(requests)
     if not asked:
         return {}
     columns = [list(column) for column in zip(*asked, strict=True)]
     records = await connection.fetch(SQL["find_requests"], bucket, *columns)
-    return {(record["run_id"], record["request_id"]): orjson.loads(record["answer"]) for record in records}
+    return {
+        (record["run_id"], record["request_id"]): Applied(
+            call=record["call"], fingerprint=record["fingerprint"], answer=orjson.loads(record["answer"])
+        )
+        for record in records
+    }

@@ -15,10 +15,6 @@ from headway.coordinator.core.rows import was_undone
 from headway.coordinator.core.state import State
 
 NAMED = 20  # items that are named of each map
-REDONE = frozenset(
-    {"chosen", "reset", "kept", "undone", "standing", "items", "children", "new_children", "runs_finally"}
-)
-"""What `redone` tells of."""
 
 
 class Ended(Struct, frozen=True):

@@ -371,11 +371,13 @@ CREATE TABLE signals (
 );
 CREATE INDEX signals_waiting ON signals (bucket, run_id, name, seq) WHERE taken_by IS NULL;
 
--- Mutations of a run that were applied, so that repeating one is answered as the first time.
+-- Mutations of a run that were applied, so that repeating one is answered as the first time, and another one refused.
 CREATE TABLE requests (
     bucket      smallint NOT NULL,
     run_id      uuid     NOT NULL,
     request_id  uuid     NOT NULL,
+    call        text     NOT NULL,                  -- its kind, such as Signal
+    fingerprint bytea    NOT NULL,                  -- the same for the same request
     answer      bytea    NOT NULL,                  -- JSON: what the first one was answered
     CONSTRAINT requests_pkey PRIMARY KEY (bucket, run_id, request_id)
 );

@@ -64,11 +64,11 @@ INSERT INTO run_labels (bucket, run_id, name, value, namespace, created_at)
 SELECT $1, x.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::timestamptz[]) AS x;
 
 -- name: find_requests
--- Mutations that were applied before: they are answered as the first time.
-SELECT q.run_id, q.request_id, q.answer
+-- Mutations that were applied before: the same ones are answered as the first time.
+SELECT q.run_id, q.request_id, q.call, q.fingerprint, q.answer
 FROM unnest($2::uuid[], $3::uuid[]) AS x (run_id, request_id)
 CROSS JOIN LATERAL (
-    SELECT run_id, request_id, answer
+    SELECT run_id, request_id, call, fingerprint, answer
     FROM requests
     WHERE bucket = $1 AND run_id = x.run_id AND request_id = x.request_id
     LIMIT 1
@@ -76,9 +76,8 @@ CROSS JOIN LATERAL (
 
 -- name: insert_requests
 -- Mutations that were applied now.
-INSERT INTO requests (bucket, run_id, request_id, answer)
-SELECT $1, x.run_id, x.request_id, x.answer
-FROM unnest($2::uuid[], $3::uuid[], $4::bytea[]) AS x (run_id, request_id, answer);
+INSERT INTO requests (bucket, run_id, request_id, call, fingerprint, answer)
+SELECT $1, x.* FROM unnest($2::uuid[], $3::uuid[], $4::text[], $5::bytea[], $6::bytea[]) AS x;
 
 -- name: insert_stale_reports
 -- Reports that changed nothing, for the operator.

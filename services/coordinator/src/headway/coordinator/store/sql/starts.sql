@@ -61,7 +61,7 @@ SELECT namespace, parent, finished_at FROM runs WHERE bucket = $1 AND run_id = $
 
 -- name: find_started
 -- Runs that were started before, with what they were started with; one in no namespace was deleted.
-SELECT r.run_id, r.namespace, r.workflow, r.version, r.key, r.parent, i.data AS input
+SELECT r.run_id, r.namespace, r.workflow, r.version, r.key, r.parent, i.data AS input, l.labels
 FROM unnest($2::uuid[]) AS x (run_id)
 CROSS JOIN LATERAL (
     SELECT run_id, namespace, workflow, version, key, parent FROM runs WHERE bucket = $1 AND run_id = x.run_id LIMIT 1
@@ -71,4 +71,7 @@ LEFT JOIN LATERAL (
     FROM outputs
     WHERE bucket = $1 AND run_id = r.run_id AND path = '' AND attempt = 0 AND role = 'i'
     LIMIT 1
-) AS i ON true;
+) AS i ON true
+CROSS JOIN LATERAL (
+    SELECT jsonb_object_agg(name, value) AS labels FROM run_labels WHERE bucket = $1 AND run_id = r.run_id
+) AS l;
