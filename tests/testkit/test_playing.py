@@ -182,6 +182,31 @@ def test_a_dead_worker_is_waited_for_until_the_grace_ends() -> None:
     assert wrongs(the_case(ONE % "", case)) == []
 
 
+CHARGED = """
+nodes:
+  a: {type: call, handler: do.a, compensate: undo, timeout: {attempt: 5m}, retry: {max_losses: 1}}
+  undo: {type: call, handler: do.b}
+"""
+
+
+@pytest.mark.parametrize(
+    ("happens", "times"),
+    [
+        ("mocks: {a: {hangs: true}, undo: {}}", 1),
+        (
+            "crashes: [{node: a, crash: worker_dies}, {node: a, attempt: 2, crash: worker_dies}]\nmocks: {a: {takes: 9s}, undo: {}}",
+            1,
+        ),
+        ("mocks: {a: {fails: {type: Declined}}}", 0),
+    ],
+    ids=["hangs", "dies", "fails"],
+)
+def test_what_nobody_knows_the_end_of_is_undone(happens: str, times: int) -> None:
+    expected = f"expect: {{outcome: failed, calls: [{{handler: do.b, times: {times}}}]}}"
+
+    assert wrongs(the_case(CHARGED, f"{happens}\n{expected}")) == []
+
+
 WAIT = "nodes: {ok: {type: wait_for_event, event: ok, timeout: 1h}, b: {type: set, values: {x: '1'}}}\nedges: [[ok, b]]"
 
 
