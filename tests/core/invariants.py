@@ -17,7 +17,15 @@ from headway.coordinator.core.outcome import tally, tally_of
 from headway.coordinator.core.paths import inside, is_within, loop_of, scope_of, scopes_around
 from headway.coordinator.core.plan import FINALLY, LOOP_NODES, EdgeKind, Json, NodeType
 from headway.coordinator.core.replay import Recorded, replay
-from headway.coordinator.core.rows import LoopRow, RunRow, TaskRow, TokenRow, undoing_generation, was_undone
+from headway.coordinator.core.rows import (
+    LoopRow,
+    RunRow,
+    TaskRow,
+    TokenRow,
+    took_effect,
+    undoing_generation,
+    was_undone,
+)
 from headway.coordinator.core.state import State, TimerKey
 from tests.core.flows import workflow
 from tests.core.simulator import World
@@ -347,12 +355,7 @@ def check_what_is_undone(world: World) -> None:
     """
     graph, tasks = world.graph, world.db.tasks
     undone_by = {owner: path for path in tasks if (owner := graph.owner(path))}
-    effects = [
-        row
-        for row in tasks.values()
-        if graph.node(row.path).compensate is not None
-        and (row.state is TaskState.SUCCEEDED or (row.state is TaskState.CANCELLED and row.cause == "unknown"))
-    ]
+    effects = [row for row in tasks.values() if graph.node(row.path).compensate is not None and took_effect(row)]
     undone = [row for row in effects if (path := undone_by.get(row.path)) and was_undone(row, tasks[path])]
     noted = {effect.path: effect.attempt for _, effect in sorted(world.db.effects.items())}
     assert all(noted[row.path] == row.attempt for row in effects if row not in undone)
@@ -386,13 +389,15 @@ def check_the_order_of_undoing(world: World) -> None:
     """Effects are a stack: the latest is taken first, and undone unless nobody knew of it when it was tried again."""
     stack: list[str] = []
     stale: list[bool] = []
-    lost = set[str]()  # nodes that ended without a word of their holder
+    failed, lost = set[str](), set[str]()  # lost: nodes that ended without a word of their holder
     is_open = dict[str, bool]()  # by node that undoes
     for action in (action for entry in world.history for action in entry.given):
         match action:
             case do.NoteEffect():
                 stack.append(action.path)
                 stale.append(False)
+                if action.path in failed:
+                    lost.add(action.path)
             case do.RedoTask() if action.path in lost:
                 lost.discard(action.path)
                 places = [place for place, path in enumerate(stack) if path == action.path]
@@ -407,10 +412,13 @@ def check_the_order_of_undoing(world: World) -> None:
             case do.CompleteTask() | do.CancelTask():
                 is_open.pop(action.path, None)
                 lost.discard(action.path)
+                failed.discard(action.path)
                 if isinstance(action, do.CancelTask) and action.cause == "unknown":
                     lost.add(action.path)
             case do.FailTask() if action.disposition is not None:
                 is_open.pop(action.path, None)
+                lost.discard(action.path)
+                failed.add(action.path)
             case _:
                 pass
     assert stack == [effect.path for _, effect in sorted(world.db.effects.items())]

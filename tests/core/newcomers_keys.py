@@ -342,6 +342,25 @@ TABLE: list[tuple[str, str, list[str]]] = [
         ],
     ),
     (
+        "keywords of a schema that are misspelt",
+        "workflow: w\n"
+        "input_schema:\n"
+        "  type: object\n"
+        "  requierd: [n]\n"
+        "  propertys: {a: {type: string}}\n"
+        "  properties: {n: {type: integer, minimun: 1, note: silent, x-maximun: 3}, requierd: {enum: [{requierd: 1}]}}\n"
+        "  additionalproperties: false\n"
+        "  allOf: [{not: {max_length: 3}}]\n"
+        "nodes: {a: {type: call, handler: h}}\n",
+        [
+            "4:3: warning: requierd is no keyword of JSON Schema, and says nothing; did you mean required?",
+            "5:3: warning: propertys is no keyword of JSON Schema, and says nothing; did you mean properties?",
+            "6:35: warning: minimun is no keyword of JSON Schema, and says nothing; did you mean minimum?",
+            "7:3: warning: additionalproperties is no keyword of JSON Schema, and says nothing; did you mean additionalProperties?",
+            "8:18: warning: max_length is no keyword of JSON Schema, and says nothing; did you mean maxLength?",
+        ],
+    ),
+    (
         "a type of another language",
         "workflow: w\n"
         "input_schema: {type: object, properties: {amount: {type: int}}}\n"

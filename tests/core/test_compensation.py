@@ -202,6 +202,113 @@ def test_of_many_failures_and_what_could_not_be_undone_the_error_names_some() ->
     assert world.run.error["paths"] == sorted(names)
 
 
+CHARGED = """
+    workflow: charged
+    nodes:
+      charge: {{type: call, handler: h, compensate: refund, {says}}}
+      refund: {{type: call, handler: h, input: "${{nodes.charge.state}}"}}
+"""
+
+
+@pytest.mark.parametrize("limit", ["attempt", "total", "heartbeat", "stall"])
+def test_what_ran_out_of_time_is_undone_for_nobody_knows(limit: str) -> None:
+    world = begin(CHARGED.format(says=f"timeout: {{{limit}: 10s}}"))
+    world.lease("charge")
+
+    for _ in range(2):  # its worker is well
+        world.advance(seconds=4)
+        world.renew("charge")
+
+    if limit == "attempt":
+        world.lose("charge")
+    else:
+        world.fire(world.next_timer())
+
+    assert world.states()["charge"] == "failed"
+    assert world.ready() == ["refund"]
+    assert world.input("refund") == "failed"
+    undone(world)
+    assert world.state is RunState.FAILED
+    check_replay(world)
+
+
+def test_what_lost_its_lease_for_good_is_undone_for_nobody_knows() -> None:
+    world = begin(CHARGED.format(says="retry: {max_losses: 1}"))
+    world.lease("charge")
+    world.lose("charge")
+    assert world.ready() == ["charge"]
+    world.lease("charge")
+
+    world.lose("charge")
+
+    assert world.ready() == ["refund"]
+
+
+def test_what_no_worker_ever_took_is_not_undone() -> None:
+    world = begin(CHARGED.format(says="timeout: {queue: 10s}"))
+
+    world.fire(world.next_timer())
+
+    assert world.state is RunState.FAILED
+    assert set(world.states()) == {"charge"}
+
+
+def test_what_no_worker_took_again_is_undone_for_an_earlier_attempt() -> None:
+    world = begin(CHARGED.format(says="timeout: {queue: 10s}"))
+    world.lease("charge")
+    world.lose("charge")
+
+    world.fire(world.next_timer())
+
+    assert world.ready() == ["refund"]
+
+
+def test_of_several_attempts_the_word_of_the_last_counts() -> None:
+    world = begin(CHARGED.format(says="timeout: {attempt: 10s}, lease: 10s, retry: {max_attempts: 2, jitter: 0}"))
+    world.lease("charge")
+    world.lose("charge")
+    assert world.states()["charge"] == "retrying"
+    world.fire(world.next_timer())
+
+    world.fail_task("charge", "Declined")
+
+    assert world.state is RunState.FAILED
+    assert set(world.states()) == {"charge"}
+
+
+def test_what_timed_out_and_was_undone_is_done_again_with_a_new_idempotency_key() -> None:
+    world = begin(CHARGED.format(says="timeout: {attempt: 10s}, lease: 10s"))
+    world.lease("charge")
+    world.lose("charge")
+    undone(world)
+    before = world.task("charge").generation
+
+    world.retry()
+
+    assert world.ready() == ["charge"]
+    assert world.task("charge").generation > before
+    world.lease("charge")
+    world.lose("charge")
+    undone(world)
+    assert world.task("refund").attempt == 2
+
+
+def test_what_timed_out_and_was_handled_is_undone_when_the_run_fails_later() -> None:
+    world = begin("""
+        nodes:
+          charge: {type: call, handler: h, compensate: refund, timeout: {attempt: 10s}, lease: 10s}
+          invoice: {type: call, handler: h}
+          refund: {type: call, handler: h}
+        edges: [{from: charge, to: invoice, on: timeout}]
+    """)
+    world.lease("charge")
+    world.lose("charge")
+
+    world.fail_task("invoice")
+
+    assert world.ready() == ["refund"]
+
+
 def test_a_deadline_does_not_stop_what_undoes() -> None:
     world = begin(TRIP.replace("workflow: trip", "workflow: trip\n    deadline: 10s"))
     world.run_task("hotel", {"id": "H"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headway.coordinator.core.compiler import compile_workflow
 from headway.coordinator.core.plan import Node, RetryPolicy, TimeOuts
 
@@ -37,6 +39,21 @@ def test_a_key_of_the_node_takes_nothing_of_the_default() -> None:
     assert outspoken.queue == "fast"
     assert outspoken.retry == RetryPolicy(max_attempts=2)
     assert outspoken.timeouts == TimeOuts(attempt_ms=10_000)
+
+
+@pytest.mark.parametrize(
+    ("says", "lease_ms"),
+    [
+        ("timeout: {attempt: 30s}", 15_000),
+        ("timeout: {attempt: 1h}", 90_000),
+        ("timeout: {attempt: 1s}", 1_000),
+        ("timeout: {attempt: 1m, heartbeat: 20s}", 10_000),
+        ("timeout: {total: 30s}", 90_000),
+        ("timeout: {attempt: 30s}, lease: 20s", 20_000),
+    ],
+)
+def test_a_lease_is_short_enough_to_be_lost_before_an_attempt_is_over(says: str, lease_ms: int) -> None:
+    assert nodes(f"workflow: w\nnodes: {{a: {{type: call, handler: h, {says}}}}}")["a"].lease_ms == lease_ms
 
 
 def test_the_default_queue_is_that_of_call_nodes_and_waits_have_no_default_time_out() -> None:

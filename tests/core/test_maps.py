@@ -68,6 +68,17 @@ def test_what_is_no_list_fails_the_map() -> None:
     }  # fmt: skip
 
 
+def test_what_an_item_failed_by_is_cut_short_in_its_maps_failure() -> None:
+    world = begin(RESIZE, {"images": [1]})
+
+    world.fail_task("resize[0].step", "B" * 10_000)
+
+    message = (world.task("resize").error or {})["message"]
+    assert str(message).startswith("1 of 1 items failed: resize[0]; the first: BBB")
+    assert len(str(message)) < 500
+    assert str(message).endswith("B…")
+
+
 def test_a_failure_beyond_what_is_tolerated_stops_the_others_and_fails_the_map() -> None:
     world = begin(RESIZE, {"images": [1, 2, 3, 4]})
     world.lease("resize[1].step")
@@ -77,7 +88,9 @@ def test_a_failure_beyond_what_is_tolerated_stops_the_others_and_fails_the_map()
     world.succeed("resize[1].step", "late")
 
     assert world.state is RunState.FAILED
-    assert (world.task("resize").error or {})["message"] == "1 of 4 items failed: resize[0]"
+    assert (world.task("resize").error or {})["message"] == (
+        "1 of 4 items failed: resize[0]; the first: Boom: resize[0].step: resize[0].step broke"
+    )
     check_replay(world)
 
 

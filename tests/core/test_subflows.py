@@ -116,6 +116,22 @@ def test_a_cancelled_parent_waits_for_its_child_and_a_success_that_came_first_st
     assert world.state is RunState.CANCELLED
 
 
+def test_children_that_failed_say_so_and_are_not_undone() -> None:
+    world = begin("""
+        workflow: outer
+        nodes:
+          inner: {type: subflow, workflow: other, compensate: undo, retry: {max_attempts: 2, jitter: 0}}
+          undo: {type: call, handler: h}
+    """)
+    world.child("inner", "failed", error=dict(ERROR))
+    world.fire(world.next_timer())
+
+    world.child("inner", "failed", error=dict(ERROR))
+
+    assert world.state is RunState.FAILED
+    assert set(world.states()) == {"inner"}
+
+
 def test_a_retry_takes_up_the_child_that_was_stopped() -> None:
     world = begin(NESTED)
     world.cancel()

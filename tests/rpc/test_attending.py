@@ -74,7 +74,10 @@ async def test_who_attends_is_written_down_and_forgotten_when_it_leaves(world: W
     stream = await attend(world.first, "w1", "b", "a")
 
     async def rows() -> list[tuple[object, ...]]:
-        return [tuple(r) for r in await world.database.fetch("SELECT namespace, owner, queues FROM workers")]
+        return [
+            tuple(r)
+            for r in await world.database.fetch("SELECT namespace, owner, queues FROM workers WHERE left_at IS NULL")
+        ]
 
     async def noted() -> bool:
         return await rows() == [("default", "w1", ["a", "b"])]
@@ -100,7 +103,9 @@ async def test_a_worker_that_only_reports_is_seen_once_a_minute(world: World, mo
     await report()
 
     async def seen() -> object:
-        return await world.one("SELECT seen_at FROM workers WHERE owner = 'w1' AND queues = ARRAY['default']")
+        return await world.one(
+            "SELECT seen_at FROM workers WHERE left_at IS NULL AND owner = 'w1' AND queues = ARRAY['default']"
+        )
 
     await until(seen, "the worker is seen")
     first = await seen()
@@ -139,7 +144,9 @@ async def test_what_was_not_seen_for_an_hour_is_forgotten(world: World) -> None:
     stream = await attend(world.first, "w1", "a")
 
     async def owners() -> bool:
-        return [r["owner"] for r in await world.database.fetch("SELECT owner FROM workers ORDER BY 1")] == ["new", "w1"]
+        return [
+            r["owner"] for r in await world.database.fetch("SELECT owner FROM workers WHERE left_at IS NULL ORDER BY 1")
+        ] == ["new", "w1"]
 
     await until(owners, "the old worker is forgotten")
     stream.cancel()
@@ -193,7 +200,7 @@ async def test_who_attends_stays_noted_however_many_others_call_meanwhile(
 
     async def is_seen_thrice() -> bool:
         world.first.engine.presence.note("default", f"other-{uuid4().hex}", ["b"])
-        seen.add(await world.one("SELECT seen_at FROM workers WHERE owner = 'w1'"))
+        seen.add(await world.one("SELECT seen_at FROM workers WHERE left_at IS NULL AND owner = 'w1'"))
         return len(seen - {None}) >= 3
 
     await until(is_seen_thrice, "it is noted again and again")
@@ -216,7 +223,7 @@ async def test_a_worker_whose_note_failed_is_noted_later(world: World, monkeypat
     stream = await attend(world.first, "w1", "a")
 
     async def is_noted() -> bool:
-        return bool(await world.one("SELECT count(*) FROM workers WHERE owner = 'w1'"))
+        return bool(await world.one("SELECT count(*) FROM workers WHERE left_at IS NULL AND owner = 'w1'"))
 
     await until(is_noted, "it is noted in the end")
     assert failed.is_set()
@@ -229,19 +236,19 @@ async def test_workers_that_come_again_while_they_are_dropped_are_noted(
     streams = [await attend(world.first, owner, "a") for owner in ("w1", "w2")]
 
     async def noted(*expected: tuple[str, list[str]]) -> bool:
-        rows = await world.database.fetch("SELECT owner, queues FROM workers ORDER BY 1")
+        rows = await world.database.fetch("SELECT owner, queues FROM workers WHERE left_at IS NULL ORDER BY 1")
         return [tuple(row) for row in rows] == [*expected]
 
     await until(lambda: noted(("w1", ["a"]), ("w2", ["a"])), "both are noted")
     dropping, again = asyncio.Event(), asyncio.Event()
-    drop_worker = store.drop_worker
+    note_leaving = store.note_leaving
 
     async def drop_slowly(*arguments: Any) -> None:
         dropping.set()
         await again.wait()
-        await drop_worker(*arguments)
+        await note_leaving(*arguments)
 
-    monkeypatch.setattr(store, "drop_worker", drop_slowly)
+    monkeypatch.setattr(store, "note_leaving", drop_slowly)
     for stream in streams:
         stream.cancel()
     await dropping.wait()
@@ -272,7 +279,7 @@ async def test_what_runs_in_the_background_begins_anew_when_it_fails(
     other = await attend(world.first, "w2", "b")
 
     async def is_noted() -> bool:
-        return bool(await world.one("SELECT count(*) FROM workers WHERE owner = 'w2'"))
+        return bool(await world.one("SELECT count(*) FROM workers WHERE left_at IS NULL AND owner = 'w2'"))
 
     await until(is_noted, "others are noted")
     stream.cancel()

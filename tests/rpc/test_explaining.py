@@ -17,6 +17,7 @@ FORKED = (
     "  both: {type: join}\n  one: {type: join, need: any}\n"
     "edges: [[fast, both], [slow, both], [fast, one], [slow, one]]\n"
 )
+PICKY = "workflow: picky\nnodes:\n  ask: {type: wait_for_event, event: approval, filter: 'payload.by == \"ann\"'}\n"
 
 
 async def explain(coordinator: Coordinator, run_id: str) -> runs_pb2.ExplainResponse:
@@ -48,13 +49,17 @@ async def test_a_task_in_a_queue_is_told_with_those_who_read_it(world: World) ->
     long_ago = await reason(world.first, run_id)
     await see(world, "slow", timedelta(seconds=100), "here")
     there = await reason(world.first, run_id)
+    await world.database.execute("UPDATE workers SET left_at = now() WHERE owner = 'here'")
+    left = await reason(world.first, run_id)
 
     assert (kind(nobody), nobody.queue, nobody.handler) == ("NO_WORKER", "slow", "h.work")
     assert "no worker of that queue was seen within the last hour" in nobody.message
     assert not nobody.HasField("worker_seen_at")
     assert (kind(long_ago), long_ago.workers) == ("NO_WORKER", 0)
-    assert "since 4m" in long_ago.message
+    assert "no worker reads that queue now: the last was seen 4m" in long_ago.message
     assert (kind(there), there.workers) == ("QUEUED", 1)
+    assert (kind(left), left.workers) == ("NO_WORKER", 0)
+    assert "no worker reads that queue now: the last was seen 1m 40s" in left.message
     assert there.since == (await world.first.task(run_id, "work")).created_at
 
 
@@ -85,6 +90,26 @@ async def test_waits_name_their_time_or_their_signal(world: World) -> None:
     assert timer.until == (await world.first.task(asleep, "nap")).due_at
     assert 3_500 < signal.until.seconds - signal.since.seconds <= 3_600
     assert "Its deadline is in 1h 59m" in whole.message
+
+
+async def test_a_wait_names_the_signals_that_came_and_fit_nothing(world: World) -> None:
+    await world.first.deploy(PICKY)
+    run_id = await world.first.start("picky")
+    for count in (1, 2):
+        await world.first.signal(run_id, "approval", {"by": count})
+    await world.first.signal(run_id, "aproval", {"by": "ann"})
+    for number in range(7):
+        await world.first.signal(run_id, f"other{number}")
+    await world.first.signal(run_id, "gone", ttl=timedelta(seconds=1))
+    await world.database.execute("UPDATE signals SET expires_at = now() - interval '1 s' WHERE name = 'gone'")
+
+    waits = await reason(world.first, run_id)
+    await world.first.signal(run_id, "approval", {"by": "ann"})
+
+    assert " Of that name 2 came whose payload does not fit its filter or schema. " in waits.message
+    others = ", ".join(f"{name!r} (1)" for name in ("aproval", "other0", "other1", "other2", "other3"))
+    assert waits.message.endswith(f" Others came that nothing waits for now: {others} and 3 names more.")
+    assert await world.first.state(run_id) == "SUCCEEDED"
 
 
 async def test_a_join_names_the_branches_that_it_waits_for(world: World) -> None:

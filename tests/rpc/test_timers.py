@@ -193,7 +193,7 @@ async def test_an_attempt_that_takes_too_long_is_told_to_stop_and_then_tried_aga
     renewed = await world.first.renew_result(dispatch)
     reaped = await world.first.reap(dispatch)
 
-    assert grant.lease.seconds == 10
+    assert grant.lease.seconds == 5
     assert renewed.cancel
     assert renewed.lease.ToTimedelta().total_seconds() == 0
     assert reaped == "FIRED"

@@ -171,6 +171,16 @@ def test_a_cancelled_run_ends_when_its_workers_have_stopped() -> None:
     assert wrongs(the_case(ONE % "lease: 90s", case)) == []  # it renews, and learns it, every 30s
 
 
+def test_a_worker_that_dies_in_a_short_attempt_is_a_lost_lease_and_no_failure() -> None:
+    case = """
+        mocks: {a: {takes: 10s}}
+        crashes: [{node: a, crash: worker_dies}]
+        expect: {outcome: succeeded, nodes: {a: {attempts: 2}}}
+    """
+
+    assert wrongs(the_case(ONE % "timeout: {attempt: 30s}", case)) == []
+
+
 def test_a_dead_worker_is_waited_for_until_the_grace_ends() -> None:
     case = """
         mocks: {a: {takes: 10s}}
@@ -180,6 +190,29 @@ def test_a_dead_worker_is_waited_for_until_the_grace_ends() -> None:
     """
 
     assert wrongs(the_case(ONE % "", case)) == []
+
+
+CHARGED = """
+nodes:
+  a: {type: call, handler: do.a, compensate: undo, timeout: {attempt: 5m}, retry: {max_losses: 1}}
+  undo: {type: call, handler: do.b}
+"""
+BOTH_DIE = "crashes: [{node: a, crash: worker_dies}, {node: a, attempt: 2, crash: worker_dies}]"
+
+
+@pytest.mark.parametrize(
+    ("happens", "times"),
+    [
+        ("mocks: {a: {hangs: true}, undo: {}}", 1),
+        (f"mocks: {{a: {{takes: 9s}}, undo: {{}}}}\n{BOTH_DIE}", 1),
+        ("mocks: {a: {fails: {type: Declined}}}", 0),
+    ],
+    ids=["hangs", "dies", "fails"],
+)
+def test_what_nobody_knows_the_end_of_is_undone(happens: str, times: int) -> None:
+    expected = f"expect: {{outcome: failed, calls: [{{handler: do.b, times: {times}}}]}}"
+
+    assert wrongs(the_case(CHARGED, f"{happens}\n{expected}")) == []
 
 
 WAIT = "nodes: {ok: {type: wait_for_event, event: ok, timeout: 1h}, b: {type: set, values: {x: '1'}}}\nedges: [[ok, b]]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -69,6 +69,17 @@ def test_a_function_that_cannot_be_called_with_input_and_context_is_refused(func
 def test_a_handler_of_a_queue_that_no_node_could_name_is_refused(queue: str) -> None:
     with pytest.raises(HandlerRefused, match=r"handler 'run' cannot have the queue .*: .* matches \[a-z0-9\]"):
         Registry().handler("run", queue=queue)(with_input)
+
+
+def test_a_decorator_without_a_name_is_refused_with_the_line() -> None:
+    def greet(given: Any) -> Any:
+        return given
+
+    line = greet.__code__.co_firstlineno
+    with pytest.raises(
+        HandlerRefused, match=rf'above greet \(.*test_registry.py, line {line}\): write @handler\("greet"\)'
+    ):
+        Registry().handler(cast("Any", greet))
 
 
 def test_a_generator_is_refused() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 
@@ -29,6 +29,7 @@ LONGEST_PAUSE = 3_650 * 86_400.0
 CHECKPOINT_LIMIT = 32 * 1024
 """Largest checkpoint, in bytes of JSON."""
 
+_NAMED_HANDLERS = 20  # in the message of a failure
 _MIN_INT64 = -(2**63)
 _MAX_INT64 = 2**63 - 1
 _CUT = "… (cut)\n"
@@ -81,9 +82,12 @@ def failure(
     )
 
 
-def unknown_handler(name: str) -> tasks_pb2.Failed:
-    """Return the report of a task whose handler this worker does not know."""
-    return failure(type_name="UnknownHandler", message=f"this worker has no handler named {name!r}")
+def unknown_handler(name: str, known: Collection[str]) -> tasks_pb2.Failed:
+    """Return the report of a task whose handler this worker does not know; it has those that are `known`."""
+    names = sorted(known)
+    more = f" and {len(names) - _NAMED_HANDLERS} more" if len(names) > _NAMED_HANDLERS else ""
+    has = f"it has {', '.join(names[:_NAMED_HANDLERS])}{more}" if names else "it has none"
+    return failure(type_name="UnknownHandler", message=f"this worker has no handler named {name!r}: {has}")
 
 
 def encode_output(output: object) -> bytes:

@@ -57,9 +57,10 @@ class Registry:
 
         Raises:
             HandlerRefused: The function takes neither `(input)` nor `(input, context)`, or no node could name it or
-                its queue.
+                its queue; or the decorator has no name in parentheses.
             DuplicateHandler: Another function has that name.
         """
+        _need_parentheses(name)
 
         def register(function: F) -> F:
             self.add(describe(name, queue, function))
@@ -99,6 +100,17 @@ default_registry = Registry()
 def handler(name: str, *, queue: str = DEFAULT_QUEUE) -> Callable[[F], F]:
     """Register the decorated function in the default registry. See `Registry.handler`."""
     return default_registry.handler(name, queue=queue)
+
+
+def _need_parentheses(name: object) -> None:
+    """`@handler` alone is called with the function, and would register nothing. Raises HandlerRefused."""
+    if not callable(name):
+        return
+    called = getattr(name, "__name__", "name")
+    code = getattr(name, "__code__", None)
+    place = "" if code is None else f" ({code.co_filename}, line {code.co_firstlineno})"
+    message = f'@handler stands without a name above {called}{place}: write @handler("{called}"), as nodes call it'
+    raise HandlerRefused(message)
 
 
 def describe(name: str, queue: str, function: Function) -> Handler:

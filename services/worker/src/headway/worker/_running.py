@@ -54,7 +54,8 @@ class Runner:
         """Start the granted handler; one that nobody registered ends at once, as a failure."""
         handler = self._registry.find(grant.handler)
         if handler is None:
-            report = _report(delivery, grant.traceparent, _outcomes.unknown_handler(grant.handler))
+            known = [each.name for each in self._registry.handlers()]
+            report = _report(delivery, grant.traceparent, _outcomes.unknown_handler(grant.handler, known))
             self._loop.call_soon(self._end, delivery, report)
             return
         delivery.handler_task = self._loop.create_task(self._run(handler, delivery, grant, lease))

@@ -14,6 +14,8 @@ from headway.coordinator.core.plan import FINALLY, Edge, FailureClass, Json, Nod
 from headway.coordinator.core.rows import BEATEN, BROKEN_OFF, STOPPED, ChildRow, RunRow, TaskRow, TokenRow
 
 _NAMED_EDGES = 5  # that a sentence names
+_NAMED_SIGNALS = 5
+_LONGEST_NAME = 80  # characters of a signal's name in a sentence
 _LONGEST_WORDS = 400  # characters of a message in a sentence
 
 
@@ -76,6 +78,7 @@ class Scene(Struct, frozen=True, kw_only=True):
         timers: due times of the run's own timers, by kind.
         signals: of nodes that wait for a signal whose name an expression yielded, that name, by path.
         untold: of a run that is over: how many more tasks and items failed.
+        buffered: when a node waits for a signal: how many nobody has taken, of the first thousand, by name.
     """
 
     graph: Graph
@@ -87,6 +90,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     readers: Mapping[str, Readers] = {}
     timers: Mapping[str, datetime] = {}
     signals: Mapping[str, str] = {}
+    buffered: Mapping[str, int] = {}
     children: Mapping[str, ChildRow] = {}
     undelivered: Mapping[str, datetime] = {}
     untold: int = 0
@@ -212,7 +216,7 @@ def _ready(scene: Scene, row: TaskRow) -> Reason:
     elif readers.seen_at is None:
         message = f"{waits}, but no worker of that queue was seen within the last hour."
     else:
-        message = f"{waits}, but no worker of that queue was seen since {_when(readers.seen_at, scene.now)}."
+        message = f"{waits}, but no worker reads that queue now: the last was seen {_when(readers.seen_at, scene.now)}."
     return Reason(
         path=row.path,
         kind=ReasonKind.QUEUED if readers.workers else ReasonKind.NO_WORKER,
@@ -266,7 +270,7 @@ def _waiting(scene: Scene, row: TaskRow) -> Reason:
         return Reason(
             path=row.path,
             kind=ReasonKind.SIGNAL,
-            message=f"It waits for signal {signal!r}, {ends}.",
+            message=f"It waits for signal {signal!r}, {ends}.{_not_taken(scene, signal)}",
             since=row.ready_at,
             until=due,
             attempt=row.attempt,
@@ -289,6 +293,24 @@ def _waiting(scene: Scene, row: TaskRow) -> Reason:
     return Reason(
         path=row.path, kind=ReasonKind.TIMER, message=message, since=row.ready_at, until=due, attempt=row.attempt
     )
+
+
+def _not_taken(scene: Scene, signal: str) -> str:
+    """What came and was not taken: signals of this name, whose payload does not fit; and such of other names."""
+    told = ""
+    if count := scene.buffered.get(signal, 0):
+        told = f" Of that name {count} came whose payload does not fit its filter or schema."
+    awaited = {
+        scene.graph.node(row.path).event or scene.signals.get(row.path, "")
+        for row in scene.tasks
+        if row.state is TaskState.WAITING and scene.graph.node(row.path).type is NodeType.WAIT_FOR_EVENT
+    }
+    others = [name for name in scene.buffered if name not in awaited]
+    if not others or scene.left_out:  # who else waits is not known
+        return told
+    named = ", ".join(f"{name[:_LONGEST_NAME]!r} ({scene.buffered[name]})" for name in others[:_NAMED_SIGNALS])
+    more = f" and {len(others) - _NAMED_SIGNALS} names more" if len(others) > _NAMED_SIGNALS else ""
+    return f"{told} Others came that nothing waits for now: {named}{more}."
 
 
 def _subflow(scene: Scene, row: TaskRow, node: Node, child: ChildRow | None) -> Reason:

@@ -439,7 +439,7 @@ class Projector:
         if row is None:
             raise LookupError(action.path)
         gave = "nothing" if row.output_attempt is None else "output"
-        gave = "unknown" if row.state is TaskState.CANCELLED else gave
+        gave = gave if row.state is TaskState.SUCCEEDED else "unknown"
         effects[place] = EffectRow(place, action.path, row.attempt, gave)
 
     def _place_behind(self, places: Iterable[int]) -> int:

@@ -310,13 +310,25 @@ class EffectRow(Struct, frozen=True):
     Attributes:
         place: in the order in which they came: their event's number, and within it a count, in one.
         path, attempt: of the node that completed.
-        gave: "output" | "nothing"; "unknown": its worker fell silent while it was being stopped.
+        gave: "output" | "nothing"; "unknown": its worker fell silent, or ran out of time.
     """
 
     place: int
     path: str
     attempt: int
     gave: str = "output"
+
+
+def took_effect(row: TaskRow) -> bool:
+    """It succeeded; or its worker fell silent, or ran out of time: nobody knows.
+
+    Of a failed one its worker's word decides. Where there is none, nobody knows, when a worker had this attempt or, if
+    none took it any more, an earlier one.
+    """
+    if row.state is TaskState.FAILED:
+        was_begun = row.started_at is not None and (row.tries > 1 or row.losses > 0)  # else no worker ever had it
+        return not row.reported and (row.leased_at is not None or was_begun)
+    return row.state is TaskState.SUCCEEDED or (row.state is TaskState.CANCELLED and row.cause == "unknown")
 
 
 def undoing_generation(undone: int, stands_at: int) -> int:

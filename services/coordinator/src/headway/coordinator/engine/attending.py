@@ -106,7 +106,7 @@ class Presence:
         left, self._left = self._left - self._attending.keys(), set()
         due, self._due = self._due - left, set()
         present = [(*worker, self._queues[worker]) for worker in sorted(due)]
-        for worker in left:  # who comes again while they are dropped is noted anew
+        for worker in left:  # who comes again meanwhile is noted anew
             self._forget(worker)
         now = clock.monotonic()
         try:
@@ -116,7 +116,7 @@ class Presence:
             if left:
                 seen_until = await store.read_clock(self._pool)
                 for worker in left:
-                    await store.drop_worker(self._pool, *worker, seen_until)
+                    await store.note_leaving(self._pool, *worker, seen_until)
         except STORE_ERRORS as error:  # who attends is noted at the next look; who left grows old
             _log.warning("who is there was not noted: %s", error, extra={"noting": len(due), "leaving": len(left)})
             for worker in due - self._attending.keys() - self._noted_at.keys():

@@ -39,11 +39,11 @@ async def note_workers(pool: Pool, workers: Collection[Present]) -> None:
             )
 
 
-async def drop_worker(pool: Pool, namespace: str, owner: str, seen_until: datetime) -> None:
-    """Forget a worker that left, unless it was seen later than that."""
+async def note_leaving(pool: Pool, namespace: str, owner: str, seen_until: datetime) -> None:
+    """Write down that a worker left, unless it was seen later than that."""
     with translated():
         async with pool.acquire() as connection:
-            await connection.execute(SQL["drop_worker"], namespace, owner, seen_until)
+            await connection.execute(SQL["note_leaving"], namespace, owner, seen_until)
 
 
 async def read_clock(pool: Pool) -> datetime:

@@ -11,6 +11,7 @@ from headway.coordinator.core.explaining import Readers, Scene, joins_behind
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.paths import loop_of
+from headway.coordinator.core.plan import NodeType
 from headway.coordinator.core.rows import ChildRow, RunRow, TaskRow, TokenRow
 from headway.coordinator.ids import bucket_of
 from headway.coordinator.store.errors import translated
@@ -19,6 +20,7 @@ from headway.coordinator.store.pool import Connection, Connections
 from headway.coordinator.store.statements import SQL
 
 OPEN_TASKS = 200  # that are explained
+BUFFERED_SIGNALS = 1_000  # that are counted
 FAILED_ITEMS = 5  # of maps and repeats that failed, whose failures are told
 GraphOf: TypeAlias = Callable[[Connection, tuple[str, str, int]], Awaitable[Graph]]
 """Finds the graph of a namespace's workflow's version."""
@@ -63,6 +65,7 @@ async def read_scene(connections: Connections, run_id: UUID, namespace: str, gra
                 tokens=await _tokens(connection, bucket, run_id, joins_behind(graph, [row.path for row in tasks])),
                 readers=await _readers(connection, namespace, tasks),
                 signals=await _signals(connection, bucket, run_id, graph, tasks),
+                buffered=await _buffered(connection, bucket, run_id, graph, tasks),
                 children=children,
                 undelivered=await _undelivered(connection, run_id, children),
                 timers={record["kind"]: record["due_at"] for record in timers},
@@ -115,6 +118,16 @@ async def _signals(
     paths, attempts, roles = (list(column) for column in zip(*keys, strict=True))
     records = await connection.fetch(SQL["get_payloads"], bucket, [run_id] * len(keys), paths, attempts, roles)
     return {record["path"]: str(orjson.loads(record["data"])) for record in records}
+
+
+async def _buffered(
+    connection: Connection, bucket: int, run_id: UUID, graph: Graph, tasks: tuple[TaskRow, ...]
+) -> Mapping[str, int]:
+    """Where a node waits for a signal: those that nobody has taken, by name."""
+    if not any(graph.node(row.path).type is NodeType.WAIT_FOR_EVENT for row in tasks):
+        return {}
+    records = await connection.fetch(SQL["count_buffered_signals"], bucket, run_id, BUFFERED_SIGNALS)
+    return {record["name"]: record["signals"] for record in records}
 
 
 async def _tokens(connection: Connection, bucket: int, run_id: UUID, paths: frozenset[str]) -> Mapping[str, TokenRow]:

@@ -122,11 +122,16 @@ def read_timeouts(reading: Reading, outer: Entries) -> TimeOuts:
 
 
 def lease_within(reading: Reading, entries: Entries, timeouts: TimeOuts, default_ms: int) -> int:
-    """Returns how long a lease lasts: with time-outs of silence, so short that renewals bring heartbeats in time."""
+    """Returns how long a lease lasts.
+
+    By default it is so short that renewals bring heartbeats in time, and that a worker which dies in the first half of
+    an attempt has lost the lease before the attempt's time is up.
+    """
     lease_ms = entries.duration("lease")
     limits = [limit for limit in (timeouts.heartbeat_ms, timeouts.stall_ms) if limit is not None]
     if lease_ms is None:
-        return min([default_ms, *(max(language.MIN_LEASE_MS, limit // 2) for limit in limits)])
+        cut_by = limits if timeouts.attempt_ms is None else [*limits, timeouts.attempt_ms]
+        return min([default_ms, *(max(language.MIN_LEASE_MS, limit // 2) for limit in cut_by)])
     if limits and lease_ms > min(limits):
         message = f"the lease, {spell_duration(lease_ms)}, is longer than the silence, {spell_duration(min(limits))}"
         remedy = "heartbeats travel with renewals, every third of the lease: leave the lease out"

@@ -7,7 +7,7 @@ from jsonschema.exceptions import ValidationError
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, Schema
 
-from headway.coordinator.core.compiler.faults import Code
+from headway.coordinator.core.compiler.faults import Code, close_to
 from headway.coordinator.core.compiler.fields import Reading, cut
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar, plain_value
 from headway.coordinator.core.plan import Json, Place
@@ -27,6 +27,16 @@ from headway.coordinator.core.schemas import (
 )
 
 _KNOWN = KEYWORDS | {"$id", "$schema", "$defs", "definitions", "title", "description"}
+_HOLD_SCHEMAS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_ARE_SCHEMAS = frozenset(
+    {
+        "additionalProperties", "items", "prefixItems", "contains", "not", "if", "then", "else", "allOf", "anyOf",
+        "oneOf", "propertyNames", "unevaluatedItems", "unevaluatedProperties",
+    }
+)  # fmt: skip
+_MOST_WORDS = 100  # unknown ones of a schema that are held against the known
+_SHORTEST_WORD = 4  # letters of a keyword that another word can be a slip of: id and note are words of their own
+_MEANT = frozenset(word for word in KEYWORDS if len(word) >= _SHORTEST_WORD)
 _REFERENCES = ("$ref", "$dynamicRef")
 _NAMES = ("$anchor", "$dynamicAnchor", "$id")
 _REFERENCE_STEPS = 10
@@ -48,7 +58,8 @@ def check_schema(reading: Reading, tree: Yaml, what: str) -> Json:
     if not isinstance(tree, YamlMap):
         reading.faults.add(tree.place, Code.SCHEMA_INVALID, f"{what} must be a map", "write {type: object, …}")
         return None
-    if tree.entries and not _KNOWN & tree.entries.keys():
+    slips = _say_slips(reading, tree)
+    if tree.entries and not slips and not _KNOWN & tree.entries.keys():
         message = f"no key of {what} is one of JSON Schema's: anything fits"
         remedy = "write {type: object, properties: {name: {type: number}}}"
         reading.faults.add(tree.place, Code.SCHEMA_INVALID, message, remedy, warning=True)
@@ -91,6 +102,37 @@ def misfit_of(reading: Reading, schema: Json, value: Json, place: Place) -> str:
 def _say_too_many(reading: Reading, place: Place) -> None:
     message = f"the schemas up to here ask for more than {DEPLOY_STEPS:,} checks of themselves"
     reading.faults.add(place, Code.SCHEMA_INVALID, message, "let them say less; put what repeats under $defs")
+
+
+def _say_slips(reading: Reading, tree: Yaml) -> int:
+    """Warns of unknown keywords that are near known ones, for they say nothing; returns how many there are."""
+    meant: dict[str, str] = {}
+    slips = 0
+    for key, place in _keywords_in(tree):
+        if key in _KNOWN or key.startswith("x-"):
+            continue
+        if key not in meant and len(meant) < _MOST_WORDS:
+            meant[key] = close_to(key, _MEANT)
+        if close := meant.get(key):
+            slips += 1
+            message = f"{cut(key)} is no keyword of JSON Schema, and says nothing"
+            reading.faults.add(place, Code.SCHEMA_INVALID, message, f"did you mean {close}?", warning=True)
+    return slips
+
+
+def _keywords_in(tree: Yaml) -> Iterator[tuple[str, Place]]:
+    """Yields the keys of a schema and of those in it, but none of data such as `enum` and `default`."""
+    if isinstance(tree, YamlList):
+        for item in tree.items:
+            yield from _keywords_in(item)
+    elif isinstance(tree, YamlMap):
+        for key, value in tree.entries.items():
+            yield key, tree.keys[key]
+            if key in _ARE_SCHEMAS:
+                yield from _keywords_in(value)
+            elif key in _HOLD_SCHEMAS and isinstance(value, YamlMap):
+                for part in value.entries.values():
+                    yield from _keywords_in(part)
 
 
 def _explain_schema(error: ValidationError) -> tuple[str, str]:

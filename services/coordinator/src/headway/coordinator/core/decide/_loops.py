@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from headway.coordinator.core.graph import Graph, Spot
     from headway.coordinator.core.rows import LoopRow, PayloadKey, ScopeRow
 
+_LONGEST_CAUSE = 400  # characters of an item's error, in that of its map
 NAMED_PATHS = 20  # failing tasks that an item's error names
 Names: TypeAlias = tuple[str, ...]
 PAYLOAD_LIMIT = 1 << 20  # bytes of JSON, of an item's result
@@ -651,7 +652,7 @@ def _end_if_over(walk: Walk, path: str) -> None:
         if loop.stop is None and (loop.seen < loop.total or loop.redo_from is not None):
             return
         if _is_beyond(node, loop):
-            walk.fail(path, "wait_failed", _items_failed(loop), retryable=False)
+            walk.fail(path, "wait_failed", _items_failed(walk, loop), retryable=False)
         elif loop.stop is not None:
             walk.cancel(path, loop.stop)
         else:
@@ -662,10 +663,15 @@ def _end_if_over(walk: Walk, path: str) -> None:
         walk.cancel(path, loop.stop)
 
 
-def _items_failed(loop: LoopRow) -> Failure:
+def _items_failed(walk: Walk, loop: LoopRow) -> Failure:
     named = ", ".join(loop.failures)
     more = loop.failed - len(loop.failures)
     message = f"{loop.failed} of {loop.results} items failed: {named}" + (f" and {more} more" if more else "")
+    if loop.failures:
+        walk.draft.require_scopes(loop.failures[:1])
+        error = walk.scope(loop.failures[0]).error or {}
+        cause = f"{error.get('type')}: {error.get('message')}"
+        message += f"; the first: {cause[:_LONGEST_CAUSE]}{'…' * (len(cause) > _LONGEST_CAUSE)}"
     return Failure(
         failure_class=FailureClass.EXEC_FAILED,
         type=FailureType.ITEMS_FAILED.value,

@@ -143,8 +143,8 @@ class Scope:
             return self._inside(key, document, path, 3)
         where = spot.beside(spot.name)
         if what == "state":
-            if (undone := self._undone(where)) is not None:
-                return str(TaskState.CANCELLED if undone.gave == "unknown" else TaskState.SUCCEEDED)
+            if (undone := self._undone(where)) is not None and undone.gave != "unknown":
+                return str(TaskState.SUCCEEDED)
             row = self._walk.draft.task(where)
             return str(row.state) if row is not None else NOT_REACHED
         if what == "counts" and spot.node.type in LOOP_NODES:

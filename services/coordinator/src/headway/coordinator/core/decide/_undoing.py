@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide import _nodes
-from headway.coordinator.core.machines import TaskState
-from headway.coordinator.core.rows import COMPENSATING, UNCOMPENSATED, EffectRow, TaskRow, undoing_generation
+from headway.coordinator.core.rows import COMPENSATING, UNCOMPENSATED, EffectRow, undoing_generation
 from headway.coordinator.core.state import EFFECTS
 
 if TYPE_CHECKING:
@@ -34,11 +33,6 @@ def undo_rest(walk: Walk) -> bool:
         if walk.run.open_tasks:
             return True
     return False
-
-
-def took_effect(row: TaskRow) -> bool:
-    """It succeeded; or its worker fell silent while it was being stopped: nobody knows."""
-    return row.state is TaskState.SUCCEEDED or (row.state is TaskState.CANCELLED and row.cause == "unknown")
 
 
 def _undo(walk: Walk, effect: EffectRow) -> None:

@@ -54,6 +54,7 @@ from headway.coordinator.core.rows import (
     ScopeRow,
     TaskRow,
     TokenRow,
+    took_effect,
 )
 from headway.coordinator.core.state import PAGE, Draft, State
 
@@ -450,6 +451,8 @@ class Walk:
             )
         )
         self.cancel_timers(path)
+        if spot.node.compensate is not None and took_effect(self.row(path)):
+            self.emit(do.NoteEffect(path=path))
         for edge, token in tokens:
             self._send(spot, edge, token)
         if disposition == "unhandled":

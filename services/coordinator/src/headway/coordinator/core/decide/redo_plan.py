@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headway.coordinator.core.decide._undoing import took_effect
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.paths import inside, is_within, loop_of, scope_at, scopes_around
@@ -24,7 +23,7 @@ from headway.coordinator.core.refusals import (
     NodeUndoes,
     NothingToRetry,
 )
-from headway.coordinator.core.rows import BEATEN, TaskRow, TokenRow, was_undone
+from headway.coordinator.core.rows import BEATEN, TaskRow, TokenRow, took_effect, was_undone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

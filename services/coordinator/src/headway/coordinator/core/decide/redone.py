@@ -6,12 +6,11 @@ from typing import Any, TypeGuard
 from msgspec import Struct
 
 from headway.coordinator.core.actions import Action, OpenChild, OpenScope, RedoTask, ReopenLoop, ReopenRun
-from headway.coordinator.core.decide._undoing import took_effect
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.paths import is_within, loop_of, scope_at, scope_of, scopes_around
 from headway.coordinator.core.plan import NodeType
-from headway.coordinator.core.rows import was_undone
+from headway.coordinator.core.rows import took_effect, was_undone
 from headway.coordinator.core.state import State
 
 NAMED = 20  # items that are named of each map

@@ -412,6 +412,7 @@ CREATE TABLE workers (
     owner      text        NOT NULL,
     queues     text[]      NOT NULL,
     seen_at    timestamptz NOT NULL,
+    left_at    timestamptz,                         -- it said so; unset: it may be there
     CONSTRAINT workers_pkey PRIMARY KEY (namespace, owner)
 );
 CREATE INDEX workers_seen ON workers (seen_at);

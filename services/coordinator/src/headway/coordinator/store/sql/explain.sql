@@ -11,14 +11,29 @@ FROM tasks
 WHERE bucket = $1 AND run_id = $2 AND state IN ('pending', 'ready', 'running', 'waiting', 'retrying');
 
 -- name: find_readers
--- How many workers of some queues were seen in the last 150 seconds (they are noted every minute), and the last of all.
-SELECT x.queue, count(w.seen_at) FILTER (WHERE w.seen_at > now() - interval '150 seconds') AS workers,
+-- How many workers of some queues are there, by being seen in the last 150 seconds (they are noted every minute), and
+-- when the last of all was.
+SELECT x.queue,
+       count(w.seen_at) FILTER (WHERE w.seen_at > now() - interval '150 seconds' AND w.left_at IS NULL) AS workers,
        max(w.seen_at) AS seen_at
 FROM unnest($2::text[]) AS x (queue)
 LEFT JOIN (
-    SELECT queues, seen_at FROM workers WHERE namespace = $1 AND seen_at > now() - interval '1 hour'
+    SELECT queues, seen_at, left_at FROM workers WHERE namespace = $1 AND seen_at > now() - interval '1 hour'
 ) AS w ON x.queue = ANY (w.queues)
 GROUP BY x.queue;
+
+-- name: count_buffered_signals
+-- Signals that nobody has taken, by name: the first of them, in the order of their names.
+SELECT s.name, count(*) AS signals
+FROM (
+    SELECT name
+    FROM signals
+    WHERE bucket = $1 AND run_id = $2 AND taken_by IS NULL AND (expires_at IS NULL OR expires_at > now())
+    ORDER BY name, seq
+    LIMIT $3
+) AS s
+GROUP BY s.name
+ORDER BY s.name;
 
 -- name: find_undelivered
 -- Since when hand-overs for some runs have waited in a bucket's outbox, among its oldest ones.

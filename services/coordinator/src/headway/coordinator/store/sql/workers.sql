@@ -9,12 +9,12 @@ INSERT INTO workers (namespace, owner, queues, seen_at)
 SELECT x.namespace, x.owner, string_to_array(x.queues, chr(10)), now()
 FROM unnest($1::text[], $2::text[], $3::text[]) AS x (namespace, owner, queues)
 ORDER BY x.namespace, x.owner
-ON CONFLICT (namespace, owner) DO UPDATE SET queues = EXCLUDED.queues, seen_at = EXCLUDED.seen_at
+ON CONFLICT (namespace, owner) DO UPDATE SET queues = EXCLUDED.queues, seen_at = EXCLUDED.seen_at, left_at = NULL
 WHERE workers.seen_at < EXCLUDED.seen_at;
 
--- name: drop_worker
--- A worker that left, unless it was seen elsewhere since.
-DELETE FROM workers WHERE namespace = $1 AND owner = $2 AND seen_at <= $3;
+-- name: note_leaving
+-- A worker that left, unless it was seen elsewhere since. It is told of for an hour.
+UPDATE workers SET seen_at = $3, left_at = $3 WHERE namespace = $1 AND owner = $2 AND seen_at <= $3;
 
 -- name: tell_stopping
 -- Runs, and tasks (run:path), that are being stopped while somebody holds a lease: coordinators tell the holders that

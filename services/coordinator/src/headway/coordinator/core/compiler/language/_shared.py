@@ -34,7 +34,8 @@ LEASE = Field(
         "How long a silent worker is waited for before another may have the step; workers renew it meanwhile. "
         "A step that came with the answer to a report, past the queue, is waited for 10s at most until its "
         "first renewal, which is due after 3s (`HEADWAY_WORKER_EAGER=false` leaves such steps to the queue). "
-        "By default at most half of `timeout.heartbeat` and `timeout.stall`: heartbeats travel with renewals."
+        "By default at most half of `timeout.heartbeat` and `timeout.stall`, for heartbeats travel with renewals, and "
+        "of `timeout.attempt`, so that a worker which dies is a lost lease unless it dies late in the attempt."
     ),
 )
 
