@@ -7,7 +7,7 @@ import re
 import pytest
 
 from headway.coordinator.core import refusals
-from headway.coordinator.core.refusals import Refusal
+from headway.coordinator.core.refusals import KeyReused, Refusal, RequestIdReused
 
 ALL = [cls for cls in vars(refusals).values() if isinstance(cls, type) and issubclass(cls, Refusal)]
 ALL.remove(Refusal)
@@ -23,8 +23,9 @@ def test_a_refusal_says_its_docstring_filled_with_its_facts(refusal: type[Refusa
     assert refusal(**facts).metadata == facts
 
 
-def test_each_has_a_reason_of_its_own() -> None:
-    reasons = [refusal.reason for refusal in ALL]
+def test_each_has_a_reason_of_its_own_but_for_ids_of_either_kind() -> None:
+    reasons = [refusal.reason for refusal in ALL if refusal is not RequestIdReused]
 
     assert all(re.fullmatch(r"[A-Z_]+", reason) for reason in reasons)
     assert len(set(reasons)) == len(reasons)
+    assert RequestIdReused.reason == KeyReused.reason

@@ -327,7 +327,7 @@ def test_a_finish_nodes_message_is_cut() -> None:
     world = begin("nodes: {end: {type: finish, outcome: failed, message: '${input}'}}", "x" * 10_000)
 
     assert world.run.error is not None
-    assert world.run.error["message"] == "x" * MESSAGE
+    assert world.run.error["message"] == "x" * MESSAGE + " …"
 
 
 def test_of_many_attempts_that_are_closed_some_are_named() -> None:

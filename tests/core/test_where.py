@@ -140,7 +140,10 @@ def test_an_item_of_which_it_cannot_be_told_has_failed() -> None:
         "message": "where: item.score has no value, in item.score > 5 (line 7, column 13); item.score is not there",
         "paths": [],
     }
-    assert (world.task("bad").error or {})["message"] == "1 of 3 items failed: bad[1]"
+    assert (world.task("bad").error or {})["message"] == (
+        "1 of 3 items failed: bad[1]; the first: ExpressionError: where: item.score has no value, in item.score > 5 "
+        "(line 7, column 13); item.score is not there"
+    )
     check_replay(world)
 
     world.retry()

@@ -273,7 +273,7 @@ async def test_a_key_names_one_run_and_refuses_another_request(headway: Headway)
 
     assert (first["existed"], again["existed"]) == (False, True)
     assert again["run_id"] == first["run_id"]
-    assert "The key or request id 'k' was used for another request" in refused
+    assert "The key 'k' was used for another start" in refused
 
 
 async def test_a_run_that_is_not_there_is_named(headway: Headway) -> None:
@@ -366,10 +366,10 @@ async def test_a_thousand_items_go_through_a_map_and_are_shown_by_pages(headway:
     started = await headway.document("start", "payments", "--input", f"@{given}", "--wait")
     run_id = started["run_id"]
 
-    assert started["output"] == {"total": 1_000, "succeeded": 999, "failed": 1, "cancelled": 0}
+    assert started["output"] == {"total": 1_000, "succeeded": 999, "failed": 1, "cancelled": 0, "left_out": 0}
     document, shown = await asyncio.gather(headway.document("show", run_id), headway.text("show", run_id))
     assert [task["path"] for task in document["tasks"]] == ["each", "done"]
-    counts = {"total": 1_000, "running": 0, "succeeded": 999, "failed": 1, "cancelled": 0, "undone": 0}
+    counts = {"total": 1_000, "running": 0, "succeeded": 999, "failed": 1, "cancelled": 0, "undone": 0, "left_out": 0}
     assert document["tasks"][0]["items"] == counts
     assert any("999 of 1000 done, 1 failed" in line for line in shown), shown
     items, failed, tasks = await asyncio.gather(

@@ -230,9 +230,10 @@ class _Batch:
 
     def after_commit(self) -> None:
         """Push, count and end spans: only what is durable is told."""
+        leases = [continued.span for continued in self._eager.granted.values()]
         self._eager.push(self._offers)
         telemetry.batch_size.record(len(self.result.outcomes), {"lane": "decisions"})
-        for span in self._spans:
+        for span in (*self._spans, *leases):
             span.end()
         for name, count in Counter(event.type for saving in self._savings.values() for event in saving.events).items():
             telemetry.decisions.add(count, {"type": name})

@@ -53,8 +53,9 @@ class Wish(Struct, frozen=True, kw_only=True):
 
 
 class Continued(Struct, frozen=True, kw_only=True):
-    """A report's answer that carries a next task."""
+    """An answer that carries a next task. `span`: of the lease, to be ended once that has committed."""
 
+    span: telemetry.OpenSpan
     answer: Answer
     attempt: int
     grant: Granted
@@ -265,8 +266,8 @@ def _continued(
     answer: Answer, run_id: UUID, run: RunRow, row: TaskRow, raw: bytes, trace: str, now: datetime
 ) -> Continued:
     span = telemetry.begin(f"lease {row.path}", trace, **{"headway.run_id": run_id.hex, "headway.attempt": row.attempt})
-    span.end()
     return Continued(
+        span=span,
         answer=answer,
         attempt=row.attempt,
         grant=Granted(
