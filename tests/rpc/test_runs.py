@@ -275,7 +275,8 @@ async def test_a_finish_node_may_end_a_run_with_a_message_of_any_kind(given: obj
     run = (await world.first.get(run_id)).run
     assert run.state == runs_pb2.RUN_STATE_FAILED
     text = given if isinstance(given, str) else orjson.dumps(given).decode()
-    assert run.error.message == text[: messages.ERROR_LIMIT]
+    cut = text[: messages.ERROR_LIMIT] + " …"
+    assert run.error.message == (cut if len(text) > messages.ERROR_LIMIT else text)
     (listed,) = (await world.first.runs.List(runs_pb2.ListRequest())).runs
     assert listed.error == run.error
 
