@@ -2,7 +2,7 @@
 
 import orjson
 
-from headway.coordinator.core.cel import ExpressionError, Part, Plain, compile_expression, place_in
+from headway.coordinator.core.cel import ExpressionError, Part, Plain, compile_expression, kind_of, place_in
 from headway.coordinator.core.effort import Effort
 from headway.coordinator.core.lookups import (
     Lookup,
@@ -12,7 +12,6 @@ from headway.coordinator.core.lookups import (
     UnknownValue,
     decoded,
     descend,
-    kind_of,
     spell,
     spell_steps,
     whole,

@@ -93,20 +93,3 @@ def whole(value: Json | orjson.Fragment | Rows) -> Json | orjson.Fragment:
 def decoded(value: Json | orjson.Fragment) -> Json:
     """Returns the value of what a lookup gave."""
     return cast("Json", orjson.loads(orjson.dumps(value))) if isinstance(value, orjson.Fragment) else value
-
-
-def kind_of(value: Json) -> str:
-    """Returns `a list`."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case str():
-            return "text"
-        case list():
-            return "a list"
-        case dict():
-            return "a map"
-        case _:
-            return "a number"

@@ -9,9 +9,9 @@ from typing import TypeGuard, cast
 import orjson
 
 from headway.coordinator.core import evaluation
-from headway.coordinator.core.cel import ExpressionError
+from headway.coordinator.core.cel import ExpressionError, kind_of
 from headway.coordinator.core.effort import Effort
-from headway.coordinator.core.lookups import Lookup, Presence, Rows, TooMuch, UnknownValue, decoded, kind_of, spell
+from headway.coordinator.core.lookups import Lookup, Presence, Rows, TooMuch, UnknownValue, decoded, spell
 from headway.coordinator.core.plan import (
     Array,
     Computed,

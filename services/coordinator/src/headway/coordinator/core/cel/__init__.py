@@ -31,7 +31,7 @@ from headway.coordinator.core.cel._kinds import (
     words_for,
 )
 from headway.coordinator.core.cel._messages import TEXT_LITERAL, WORDS_OF_OTHERS, type_name
-from headway.coordinator.core.cel._parts import Part, Plain, place_in
+from headway.coordinator.core.cel._parts import Part, Plain, kind_of, place_in
 from headway.coordinator.core.cel._syntax import Chosen, Read
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "WORDS_OF_OTHERS",
     "bare_path",
     "compile_expression",
+    "kind_of",
     "place_in",
     "references",
     "told_by",

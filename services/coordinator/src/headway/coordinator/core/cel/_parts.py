@@ -45,20 +45,20 @@ class Plain:
             case dict():
                 message = f"there is no key {json.dumps(key, ensure_ascii=False)}"
             case _:
-                message = f"no value can be looked up by [ ] in {_kind_of(self._value)}"
+                message = f"no value can be looked up by [ ] in {kind_of(self._value)}"
         raise LookupError(message)
 
     def size(self) -> int:
         if isinstance(self._value, str | list | dict):
             return len(self._value)
-        message = f"size cannot be used on {_kind_of(self._value)}"
+        message = f"size cannot be used on {kind_of(self._value)}"
         raise LookupError(message)
 
 
 def place_in(size: int, key: Json) -> int:
     """Returns the place in a list of that size; 2.0 is 2. Raises LookupError: there is none."""
     if isinstance(key, bool) or not isinstance(key, int | float) or key != key // 1:
-        message = f"an item of a list is looked up by an integer, not by {_kind_of(key)}"
+        message = f"an item of a list is looked up by an integer, not by {kind_of(key)}"
         raise LookupError(message)
     if not 0 <= key < size:
         message = f"there is no item [{int(key)}]: the list has {size}"
@@ -66,7 +66,8 @@ def place_in(size: int, key: Json) -> int:
     return int(key)
 
 
-def _kind_of(value: Json) -> str:
+def kind_of(value: Json) -> str:
+    """Returns `a list`."""
     match value:
         case None:
             return "null"
