@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from bench.machine import LOAD, by_kind, cpu_seconds, resident_bytes, versions
+from bench import machine
+from bench.machine import LOAD, by_kind, cpu_seconds, facts, resident_bytes, versions
 from bench.measure.soak import growth_of, slope
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -82,3 +83,9 @@ def test_what_is_measured_is_named_where_git_knows_it(monkeypatch: pytest.Monkey
     monkeypatch.setenv("GIT_DIR", "/nowhere")
 
     assert versions()["commit"] == "unknown"
+
+
+def test_the_interpreter_is_timed_at_its_least_disturbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = iter([80.04, 30.06, 31.0])
+    monkeypatch.setattr(machine, "_loop_ms", lambda: next(rounds))
+    assert facts()["interpreter_ms"] == 30.1
