@@ -335,12 +335,14 @@ class Draft:
 
         Else each of them would ask for its own. `most`: items that are looked at on each level.
         """
+        if self.state.complete or most <= 0:
+            return
         scopes = list(scopes)
-        for name, body in graph.bodies.items() if most > 0 else ():
+        for name, body in graph.bodies.items():
             rows = (self.loop(inside(scope, name)) for scope in scopes)
             loops = [row.path for row in rows if row is not None and _concerns(page, row)]
             missing = [key for path in loops if (key := (page, path, 0)) not in self.state.pages]
-            if missing and not self.state.complete:
+            if missing:
                 raise Missing(missing)
             found = [row.path for path in loops for row in self.items(path, page, 0)][:most]
             self.require_bodies(body, found)
