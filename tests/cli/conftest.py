@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from headway.cli.__main__ import run
+from tests.cli.runs import NOON
 from tests.client.scripted_coordinator import ScriptedCoordinator
 
 
@@ -58,6 +59,12 @@ async def coordinator() -> AsyncIterator[ScriptedCoordinator]:
 @pytest.fixture
 def headway(coordinator: ScriptedCoordinator, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     return CommandLine(lambda: coordinator.address, capsys)
+
+
+@pytest.fixture
+def noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands are given at noon."""
+    monkeypatch.setattr("headway.cli.clock.now", lambda: NOON)
 
 
 async def gone(pid: int) -> None:

@@ -529,7 +529,7 @@ def _copied(state: State) -> tuple[object, ...]:
         (
             state.run, state.tasks, state.tokens, dict(state.payloads), state.signals, dict(state.attempts),
             state.timers, state.loops, state.scopes, state.results, state.loaded, state.effects, state.waits,
-            state.stored_waits,
+            state.stored_waits, state.pages,
         )
     )  # fmt: skip
 
@@ -538,4 +538,5 @@ def _same(before: tuple[object, ...], state: State) -> bool:
     return before == (
         state.run, state.tasks, state.tokens, state.payloads, state.signals, state.attempts, state.timers,
         state.loops, state.scopes, state.results, state.loaded, state.effects, state.waits, state.stored_waits,
+        state.pages,
     )  # fmt: skip

@@ -145,7 +145,7 @@ class Tables:
                 looked_up += len(wanted)
                 for row in wanted:
                     state.scopes.setdefault(row.path, copied(row))
-                state.loaded.add(key)
+                state.pages[key] = wanted[-1].index if len(wanted) == PAGE else None
             case _:
                 raise AssertionError(f"no such key: {key}")
         return looked_up

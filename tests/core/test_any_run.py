@@ -9,11 +9,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from headway.coordinator.core import state
 from headway.coordinator.core.compiler import compile_workflow
 from headway.coordinator.core.compiler.faults import Code
+from headway.coordinator.core.decide import _loops, _taking_up, _walk
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState
-from tests.core import invariants
+from tests.core import invariants, tables
 from tests.core.generated import MOST_NODES, Drawn, Seeded, workflow, workflows
 from tests.core.plays import Player
 from tests.core.scenarios import SCENARIOS, SIMPLE, begin, look_at_the_end
@@ -50,6 +52,19 @@ def test_so_it_is_with_maps_and_repeats_in_one_another(name: str, seed: int) -> 
     world = World(workflow(choices, simple=name in SIMPLE, most_nodes=3, loops=1))
 
     SCENARIOS[name](begin(world), choices)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+@settings(MANY, max_examples=30 * MORE)
+@given(seed=st.integers(0, 2**32))
+def test_so_it_is_where_a_decision_has_no_room_for_all_items(name: str, seed: int) -> None:
+    choices = Seeded(seed)
+    world = World(workflow(choices, simple=name in SIMPLE, most_nodes=4, loops=1))
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (state, _walk, _loops, _taking_up, tables):
+            patch.setattr(module, "PAGE", 2)
+        SCENARIOS[name](begin(world), choices)
 
 
 # What a run survives and an author is told of all the same.

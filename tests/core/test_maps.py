@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headway.coordinator.core import actions as do
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.plan import Json
 from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached
@@ -76,7 +77,7 @@ def test_what_an_item_failed_by_is_cut_short_in_its_maps_failure() -> None:
     message = (world.task("resize").error or {})["message"]
     assert str(message).startswith("1 of 1 items failed: resize[0]; the first: BBB")
     assert len(str(message)) < 500
-    assert str(message).endswith("B…")
+    assert str(message).endswith("B …")
 
 
 def test_a_failure_beyond_what_is_tolerated_stops_the_others_and_fails_the_map() -> None:
@@ -221,6 +222,58 @@ def test_the_largest_maps_begin_in_pages() -> None:
         world.fire(world.next_timer())
 
     assert world.state is RunState.CANCELLED
+    check_replay(world)
+
+
+def test_items_of_inner_maps_are_begun_in_pages_too() -> None:
+    world = World(
+        workflow("""
+            nodes:
+              outer:
+                type: map
+                over: "${input}"
+                body:
+                  nodes:
+                    inner: {type: map, over: [1, 2, 3], body: {type: call, handler: a}}
+        """),
+        thorough=False,
+    )
+
+    world.start(list[Json](range(60)))
+    begun = [len(world.actions(do.OpenScope))]
+    while world.db.timers:
+        world.fire(world.next_timer())
+        begun.append(len(world.actions(do.OpenScope)))
+
+    assert max(begun) == 100
+    assert sum(begun) == 60 + 180
+    assert len(world.ready()) == 180
+    check_replay(world)
+
+
+def test_a_map_that_is_stopped_twice_in_one_transaction_stops_all_its_items() -> None:
+    world = World(
+        workflow("""
+            nodes:
+              m: {type: map, over: "${input}", max_concurrency: 1000, body: {type: call, handler: a}}
+              other: {type: call, handler: a}
+        """),
+        thorough=False,
+    ).start(list[Json](range(250)))
+    world.fire(world.next_timer())
+    world.fire(world.next_timer())
+    world.lease("m[0].step")
+    world.lease("other")
+
+    world.fail("m[0].step", final=True)
+    world.share = True
+    world.fail("other", final=True)
+    world.share = False
+    while world.db.timers:
+        world.fire(world.next_timer())
+
+    assert world.ready() == []
+    assert world.state is RunState.FAILED
     check_replay(world)
 
 

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.coordinator.core.machines import RunState, TaskState
-from headway.coordinator.core.outcome import outcome, tally, tally_of
+from headway.coordinator.core.outcome import outcome, tally_of
 from headway.coordinator.core.rows import RunRow, TaskRow
 from tests.core.simulator import EPOCH
+from tests.core.tallies import tally
 
 
 @dataclass(frozen=True)

@@ -7,67 +7,10 @@ from datetime import timedelta
 import pytest
 
 from headway.coordinator.core.machines import RunState
-from headway.coordinator.core.plan import Json
 from headway.coordinator.core.refusals import NodeNotFound, NodeNotReached, NothingToRetry, RunNotFinished
 from tests.core.invariants import begin, check_replay
-from tests.core.simulator import EPOCH, World
-
-ORDER = """
-    nodes:
-      a: {type: call, handler: a, input: "${input}"}
-      left: {type: call, handler: a, input: "${nodes.a.output}"}
-      right: {type: call, handler: a}
-      both: {type: join}
-      last: {type: call, handler: a, input: "${nodes.both.output}"}
-    edges:
-      - [a, left, both, last]
-      - [a, right, both]
-"""
-
-
-def finished(text: str = ORDER) -> World:
-    world = begin(text, {"x": 1})
-    while ready := world.ready():
-        world.run_task(ready[0], {"from": ready[0]})
-    assert world.run.is_final
-    return world
-
-
-def test_what_is_left_in_a_map_that_was_passed_over_since_cannot_be_chosen() -> None:
-    world = begin("""
-        nodes:
-          first: {type: call, handler: a}
-          each: {type: map, over: [1], body: {type: call, handler: a}}
-        edges: [[first, each]]
-    """)
-    world.run_task("first")
-    world.fail_task("each[0].step")
-    world.retry("first")
-    world.fail_task("first")
-    assert world.task("each").cause == "blocked"
-
-    with pytest.raises(NodeNotReached):
-        world.retry("each[0].step")
-
-
-def test_what_is_left_of_items_that_a_map_no_longer_has_cannot_be_chosen() -> None:
-    world = begin("""
-        nodes:
-          first: {type: call, handler: a}
-          each: {type: map, over: "${nodes.first.output}", body: {type: call, handler: a}}
-          after: {type: call, handler: a}
-        edges: [[first, each, after]]
-    """)
-    for items in ([1, 2], [1]):
-        world.run_task("first", list[Json](items))
-        for index in range(len(items)):
-            world.run_task(f"each[{index}].step")
-        world.fail_task("after")
-        if len(items) == 2:
-            world.retry("first")
-
-    with pytest.raises(NodeNotReached):
-        world.retry("each[1].step")
+from tests.core.redoing import ORDER, TWO_STEPS, finished
+from tests.core.simulator import EPOCH
 
 
 def test_the_redo_set_is_the_chosen_node_and_all_that_is_reachable_from_it() -> None:
@@ -137,8 +80,6 @@ def test_a_dry_run_says_what_the_retry_does_and_changes_nothing() -> None:
     assert (foreseen.starts, foreseen.reset, foreseen.kept) == (opened.chosen, opened.reset, opened.kept)
 
 
-# Not walking through a join whose kept tokens suffice.
-
 EITHER = """
     nodes:
       a: {type: call, handler: a}
@@ -200,91 +141,6 @@ def test_a_join_that_was_stopped_after_it_had_enough_starts_at_once() -> None:
     assert world.states()["after"] == "ready"
 
 
-# Chosen nodes keep their input unless asked to render it anew.
-
-VARIABLES = """
-    nodes:
-      a: {type: call, handler: a}
-      keep: {type: set, values: {x: "${nodes.a.output}"}}
-      use: {type: call, handler: a, input: {x: "${vars.x}"}}
-    edges:
-      - [a, keep, use]
-"""
-
-
-@pytest.mark.parametrize("anew", [False, True])
-def test_a_chosen_node_keeps_its_input_unless_asked_to_render_it_anew(anew: bool) -> None:  # noqa: FBT001
-    world = begin(VARIABLES)
-    world.run_task("a", 1)
-    world.run_task("use")
-    world.run.vars = {"x": 2}  # as a branch that was redone meanwhile would have left it
-
-    world.retry("use", render_inputs=anew)
-
-    assert world.input("use") == {"x": 2 if anew else 1}
-    assert world.task("use").generation == (3 if anew else 2)
-
-
-def test_what_follows_a_chosen_node_is_rendered_anew() -> None:
-    world = finished()
-
-    world.retry("a")
-    world.run_task("a", {"from": "a, again"})
-
-    assert world.input("left") == {"from": "a, again"}
-
-
-# The idempotency key: new only when a retry of the run repeats a success or changes the input.
-
-
-def test_the_generation_stays_over_retries_and_losses() -> None:
-    world = begin("nodes: {a: {type: call, handler: a, retry: {max_attempts: 3}, input: 1}}")
-
-    world.fail_task("a", final=False)
-    world.fire(world.next_timer())
-    world.lease("a")
-    world.lose("a")
-    world.fail_task("a")
-    world.retry("a")
-    world.run_task("a")
-
-    assert (world.task("a").attempt, world.task("a").generation) == (4, 1)
-
-
-def test_the_generation_grows_when_a_success_is_repeated() -> None:
-    world = finished()
-
-    world.retry("left")
-
-    assert [world.task(path).generation for path in ("a", "right", "left")] == [1, 1, 2]
-
-
-TWO_STEPS = """
-    nodes:
-      a: {type: call, handler: a}
-      b: {type: call, handler: a, input: "${nodes.a.output}"}
-    edges:
-      - [a, b]
-"""
-
-
-@pytest.mark.parametrize(("again", "generation"), [({"n": 1}, 1), ({"n": 2}, 2)])
-def test_the_generation_of_what_failed_grows_only_when_its_input_is_another_one(
-    again: dict[str, Json], generation: int
-) -> None:
-    world = begin(TWO_STEPS)
-    world.run_task("a", {"n": 1})
-    world.fail_task("b")
-
-    world.retry("a")
-    world.run_task("a", again)
-
-    assert world.task("b").generation == generation
-
-
-# Refusals.
-
-
 def test_what_cannot_be_retried_is_refused_and_says_why() -> None:
     world = begin(TWO_STEPS)
     with pytest.raises(RunNotFinished):
@@ -307,94 +163,6 @@ def test_a_node_that_its_tokens_passed_over_cannot_be_retried_either() -> None:
 
     with pytest.raises(NodeNotReached):
         world.retry("b")
-
-
-# What must not slip through a retry.
-
-
-def test_a_node_that_failed_for_an_unknown_condition_does_not_run_because_of_a_retry() -> None:
-    world = begin("""
-        nodes:
-          a: {type: call, handler: a}
-          keep: {type: set, values: {go: "${nodes.a.output}"}}
-          b: {type: call, handler: a}
-        edges:
-          - [a, keep]
-          - {from: keep, to: b, when: "vars.go"}
-    """)
-    world.run_task("a", "no boolean")
-    assert world.states()["b"] == "failed"
-
-    world.retry()
-    assert world.states()["b"] == "failed"
-    world.run.vars = {"go": False}
-    world.retry("b")
-    assert world.task("b").cause == "not_chosen"
-
-
-def test_only_the_condition_that_could_not_be_told_is_told_again() -> None:
-    world = begin("""
-        nodes:
-          s: {type: call, handler: a}
-          keep: {type: set, values: {go: "${nodes.s.output.go}", odd: "${nodes.s.output.odd}"}}
-          a: {type: call, handler: a}
-          c: {type: call, handler: a}
-          b: {type: call, handler: a}
-        edges:
-          - [s, keep, a]
-          - [keep, c]
-          - {from: a, to: b, when: "vars.go"}
-          - {from: c, to: b, when: "vars.odd"}
-    """)
-    world.run_task("s", {"go": False, "odd": "no boolean"})
-    world.run_task("a")
-    world.run_task("c")
-    assert world.states()["b"] == "failed"
-
-    world.run.vars = {"go": True, "odd": False}
-    world.retry("b")
-
-    assert world.task("b").cause == "not_chosen"
-
-
-def test_what_a_handler_says_of_an_edge_lets_no_condition_be_told_again() -> None:
-    world = begin("""
-        nodes:
-          s: {type: call, handler: a}
-          keep: {type: set, values: {go: "${nodes.s.output}"}}
-          b: {type: call, handler: a}
-        edges:
-          - [s, keep]
-          - {from: keep, to: b, when: "vars.go"}
-    """)
-    world.run_task("s", True)
-    world.lease("b")
-    world.fail("b", details={"edge": 1})
-
-    world.run.vars = {"go": False}
-    world.retry("b")
-
-    assert world.ready() == ["b"]
-
-
-def test_nor_does_one_whose_other_branch_failed() -> None:
-    world = begin("""
-        on_failure: drain
-        nodes:
-          a: {type: call, handler: a}
-          c: {type: call, handler: a}
-          b: {type: call, handler: a}
-        edges:
-          - {from: a, to: b, when: "nodes.a.output.ok"}
-          - [c, b]
-    """)
-    world.run_task("a", {})
-    world.fail_task("c")
-    assert world.states()["b"] == "failed"
-
-    world.retry("b")
-
-    assert world.states()["b"] == "failed"
 
 
 def test_what_was_stopped_before_a_retry_reached_it_again_is_decided_by_its_tokens() -> None:
@@ -513,9 +281,6 @@ def test_a_retry_of_a_cancelled_run_redoes_what_the_cancel_stopped_and_keeps_the
     assert world.state is RunState.SUCCEEDED
 
 
-# What stopped counting, and what counts again.
-
-
 def test_a_run_that_is_reopened_has_its_deadline_anew() -> None:
     world = begin("""
         deadline: 1h
@@ -527,57 +292,3 @@ def test_a_run_that_is_reopened_has_its_deadline_anew() -> None:
     world.retry()
 
     assert world.db.timers == {("", "run_deadline", 0): EPOCH + timedelta(minutes=110)}
-
-
-SETS_IN_A_REPEAT = """
-    nodes:
-      a: {type: call, handler: a}
-      r:
-        type: repeat
-        max_iterations: 3
-        until: "false"
-        delay: 1m
-        body:
-          nodes:
-            mark: {type: set, values: {seen: "${has(vars.seen) ? vars.seen + 1 : 1}"}}
-            step: {type: call, handler: a}
-          edges: [[mark, step]]
-    edges: [[a, r]]
-"""
-
-
-def test_what_iterations_set_is_gone_when_a_retry_from_a_node_before_lets_the_repeat_begin_anew() -> None:
-    world = begin(SETS_IN_A_REPEAT)
-    world.run_task("a")
-    world.fail_task("r[0].step")
-    assert world.run.vars == {"seen": 1}
-
-    world.retry("a")
-
-    assert world.run.vars == {}
-    check_replay(world)
-
-
-def test_of_several_iterations_that_are_chosen_the_first_is_the_latest_one_then() -> None:
-    world = begin("""
-        nodes: {r: {type: repeat, max_iterations: 3, until: "index == 2", body: {type: call, handler: a}}}
-    """)
-    for index in range(3):
-        world.run_task(f"r[{index}].step")
-
-    world.retry("r[1].step", "r[0].step")
-
-    assert world.ready() == ["r[0].step"]
-
-
-def test_what_iterations_set_stays_when_a_repeat_that_was_stopped_in_its_delay_goes_on() -> None:
-    world = begin(SETS_IN_A_REPEAT)
-    world.run_task("a")
-    world.run_task("r[0].step")
-    world.cancel()
-
-    world.retry()
-
-    assert world.ready() == ["r[1].step"]
-    assert world.run.vars == {"seen": 2}
-    check_replay(world)

@@ -7,7 +7,9 @@ import pytest
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.plan import Json
 from headway.coordinator.core.refusals import IterationDropped, NodeNotReached
+from tests.core.flows import workflow
 from tests.core.invariants import begin, check_replay
+from tests.core.simulator import World
 
 POLL = """
     nodes:
@@ -218,3 +220,34 @@ def test_iterations_that_need_nobody_go_in_pages() -> None:
 
     assert world.state is RunState.SUCCEEDED
     assert world.db.loops["spin"].succeeded == 150
+
+
+def test_more_repeats_in_items_than_one_decision_takes_up_follow_by_pages() -> None:
+    world = World(
+        workflow("""
+            nodes:
+              m:
+                type: map
+                over: "${input}"
+                max_concurrency: 1000
+                body:
+                  nodes:
+                    r: {type: repeat, until: "true", max_iterations: 1, body: {type: call, handler: ask}}
+        """),
+        thorough=False,
+    ).start(list[Json](range(150)))
+    fire_all(world)
+    world.fail_task("m[0].r[0].step")
+    fire_all(world)
+    assert world.state is RunState.FAILED
+
+    world.retry()
+    fire_all(world)
+
+    assert len(world.ready()) == 150
+    check_replay(world)
+
+
+def fire_all(world: World) -> None:
+    while world.db.timers:
+        world.fire(world.next_timer())

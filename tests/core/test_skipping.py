@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headway.coordinator.core.admission import Answer
-from headway.coordinator.core.decide._nodes import PAYLOAD_LIMIT
 from headway.coordinator.core.machines import RunState, TaskState
+from headway.coordinator.core.payloads import LIMIT
 from headway.coordinator.core.plan import Json
 from headway.coordinator.core.refusals import (
     InvalidArgument,
@@ -239,7 +239,7 @@ def failed_to_set() -> World:
         (paused_with("ready"), "nowhere", None, NodeNotFound, "nowhere"),
         (failed(), "second", None, NodeNotReached, "second"),
         (ended_by_no_finish(), "end", {}, InvalidArgument, "a finish node ends the run by what it says"),
-        (failed_to_set(), "low", {"half": "x" * PAYLOAD_LIMIT}, InvalidArgument, "variables would have 10485"),
+        (failed_to_set(), "low", {"half": "x" * LIMIT}, InvalidArgument, "variables would have 10485"),
     ],
 )
 def test_what_cannot_be_skipped_is_refused_and_changes_nothing(
@@ -251,6 +251,35 @@ def test_what_cannot_be_skipped_is_refused_and_changes_nothing(
         world.skip(path, output)
 
     assert world.run.seq == seq
+
+
+@pytest.mark.parametrize(
+    ("path", "output", "said"),
+    [
+        ("ask", {"n": "1"}, "the output of ask breaks its output_schema: [$].n"),
+        ("put", {"n": "1"}, "n breaks its schema: [$]"),
+        ("put", {"m": 1}, "no variable m; it has n"),
+    ],
+)
+def test_an_output_given_by_hand_breaks_no_contract(path: str, output: Json, said: str) -> None:
+    world = begin("""
+        vars: {n: {type: integer}}
+        nodes:
+          ask: {type: call, handler: a, output_schema: {properties: {n: {type: integer}}}}
+          fail: {type: call, handler: a}
+          put: {type: set, values: {n: "${input.n}"}}
+        edges: [[ask, put]]
+    """)
+    if path == "put":
+        world.run_task("ask", {"n": 1})
+    else:
+        world.fail_task("fail")
+
+    with pytest.raises(InvalidArgument, match=said):
+        world.skip(path, output)
+
+    world.skip(path, {"n": 1})
+    assert world.task(path).cause == "skipped"
 
 
 def test_a_run_that_succeeded_or_was_cancelled_is_not_reopened_by_a_skip() -> None:

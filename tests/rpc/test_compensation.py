@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from headway.api.runs.v1 import runs_pb2
 from headway.api.tasks.v1 import tasks_pb2
-from tests.rpc.test_eager import answer, report
+from tests.rpc.eager import answer, report
 from tests.rpc.test_replay import check_replay
 from tests.rpc.world import Dispatch, World
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from datetime import timedelta
 from typing import Any
@@ -12,16 +11,9 @@ import pytest
 
 from headway.api.tasks.v1 import tasks_pb2
 from headway.coordinator.engine import eager
-from tests.rpc.world import JOIN, ONE, SWITCH, Coordinator, Dispatch, World, refusal_of, succeeded, until
+from tests.rpc.eager import LENGTH, LINE, LONG, answer, granted, leased, report, report_all, wishing
+from tests.rpc.world import JOIN, ONE, SWITCH, Dispatch, World, refusal_of
 
-LINE = (
-    "workflow: line\nnodes:\n"
-    "  a: {type: call, handler: h.a, input: '${input}', lease: 60s}\n"
-    "  b: {type: call, handler: h.b, input: {got: '${nodes.a.output}'}, lease: 60s}\n"
-    "  c: {type: call, handler: h.c, input: '${input}', lease: 60s}\n"
-    "  d: {type: call, handler: h.d, input: '${nodes.a.output}', lease: 60s}\n"
-    "edges: [[a, b, c, d]]\n"
-)
 BRIEF = (
     "workflow: brief\nnodes:\n"
     "  a: {type: call, handler: h.a}\n"
@@ -29,6 +21,8 @@ BRIEF = (
     "  c: {type: call, handler: h.c, lease: 3s}\n"
     "edges: [[a, b, c]]\n"
 )
+
+
 FAN = (
     "workflow: fan\nnodes:\n"
     "  a: {type: call, handler: h.a}\n"
@@ -37,6 +31,8 @@ FAN = (
     "  z: {type: call, handler: h.z}\n"
     "edges: [[a, x], [a, y], [a, z]]\n"
 )
+
+
 BRANCHES = (
     "workflow: branches\nnodes:\n"
     "  left: {type: call, handler: h.left}\n"
@@ -45,6 +41,8 @@ BRANCHES = (
     "  tidy: {type: call, handler: h.tidy}\n"
     "edges:\n  - [left, after]\n  - {from: left, on: always, to: tidy}\n"
 )
+
+
 ENDING = (
     "workflow: ending\nnodes:\n"
     "  left: {type: call, handler: h.left}\n"
@@ -53,74 +51,22 @@ ENDING = (
     "  end: {type: finish}\n"
     "edges: [[left, after], [right, end]]\n"
 )
+
+
 RESCUE = (
     "workflow: rescue\nnodes:\n"
     "  a: {type: call, handler: h.a}\n"
     "  b: {type: call, handler: h.b}\n"
     "edges: [{from: a, on: failure, to: b}]\n"
 )
-LENGTH = 2 * eager.IN_A_ROW + 5
-LONG = (
-    "workflow: long\nnodes:\n"
-    + "".join(f"  n{place}: {{type: call, handler: h, lease: 60s}}\n" for place in range(LENGTH))
-    + f"edges: [[{', '.join(f'n{place}' for place in range(LENGTH))}]]\n"
-)
+
+
 PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
-
-
-def wishing(dispatch: Dispatch, output: object = None, *, key: str = "next", trace: str = "") -> tasks_pb2.ReportItem:
-    """The report of a success that asks for a next task."""
-    item = succeeded(dispatch, output)
-    item.next_grant_key, item.traceparent = key, trace
-    return item
-
-
-async def report_all(
-    coordinator: Coordinator, *items: tasks_pb2.ReportItem, owner: str = "w1", **fields: Any
-) -> list[tasks_pb2.ReportResult]:
-    fields.setdefault("queues", ("default",))
-    return list((await coordinator.tasks.Report(tasks_pb2.ReportRequest(owner=owner, items=items, **fields))).results)
-
-
-async def report(
-    coordinator: Coordinator, dispatch: Dispatch, output: object = None, *, key: str = "next", **fields: Any
-) -> tasks_pb2.ReportResult:
-    """Report a success and ask for a next task."""
-    (result,) = await report_all(coordinator, wishing(dispatch, output, key=key), **fields)
-    return result
-
-
-def answer(result: tasks_pb2.ReportResult) -> tuple[str, str | None]:
-    """The answer, and the path of the next task if there is one."""
-    name = tasks_pb2.ReportAnswer.Name(result.answer).removeprefix("REPORT_ANSWER_")
-    return name, result.next.grant.path if result.HasField("next") else None
-
-
-def granted(result: tasks_pb2.ReportResult) -> Dispatch:
-    """The next task, as if a message had named it."""
-    assert result.HasField("next"), result
-    run_id, path = result.next.task_id.split(":")
-    return Dispatch(run_id, path, result.next.attempt)
-
-
-async def leased(world: World, workflow: str, given: object = None, owner: str = "w1") -> Dispatch:
-    """A run whose only first task is held."""
-    dispatch = await world.dispatch(await world.first.start(workflow, given))
-    await world.first.grant(dispatch, owner)
-    return dispatch
 
 
 async def by_path(world: World, run_id: str) -> list[Dispatch]:
     """What waits in the outbox of a run; those of one decision have no order."""
     return sorted(await world.dispatches(run_id), key=lambda dispatch: dispatch.path)
-
-
-async def columns(world: World, dispatch: Dispatch, *names: str) -> tuple[Any, ...]:
-    record = await world.database.fetchrow(
-        f"SELECT {', '.join(names)} FROM tasks WHERE run_id = $1 AND path = $2", dispatch.uuid, dispatch.path
-    )
-    assert record is not None
-    return tuple(record)
 
 
 async def both_held(world: World, source: str, workflow: str) -> tuple[Dispatch, Dispatch]:
@@ -129,14 +75,6 @@ async def both_held(world: World, source: str, workflow: str) -> tuple[Dispatch,
     left, right = await by_path(world, await world.first.start(workflow))
     await world.first.lease_all([left, right])
     return left, right
-
-
-async def one_bucket(world: World) -> None:
-    await world.database.execute("UPDATE settings SET value = '1'")
-    await world.first.engine._refresh()
-
-
-# --- what is granted
 
 
 async def test_a_report_that_asks_gets_the_next_task_leased(world: World) -> None:
@@ -155,10 +93,10 @@ async def test_a_report_that_asks_gets_the_next_task_leased(world: World) -> Non
     assert grant.idempotency_key == f"{first.run_id}/b/1"
     assert grant.traceparent == PARENT
     assert await world.one("SELECT count(*) FROM outbox") == 0
-    row = await columns(world, granted(result), "state", "attempt", "owner", "grant_key", "sweep_at")
+    row = await world.columns(granted(result), "state", "attempt", "owner", "grant_key", "sweep_at")
     assert row == ("running", 1, "w1", "next", None)
-    leased_at, started_at, ready_at, expires_at = await columns(
-        world, granted(result), "leased_at", "started_at", "ready_at", "lease_expires_at"
+    leased_at, started_at, ready_at, expires_at = await world.columns(
+        granted(result), "leased_at", "started_at", "ready_at", "lease_expires_at"
     )
     assert leased_at == started_at == ready_at == expires_at - timedelta(seconds=10)
     task = await world.first.task(first.run_id, "b")
@@ -184,7 +122,7 @@ async def test_it_is_short_until_it_is_renewed(world: World) -> None:
     renewed = await world.first.renew_result(following)
 
     assert timedelta(seconds=59) < renewed.lease.ToTimedelta() <= timedelta(seconds=60)
-    leased_at, expires_at = await columns(world, following, "leased_at", "lease_expires_at")
+    leased_at, expires_at = await world.columns(following, "leased_at", "lease_expires_at")
     assert expires_at - leased_at > timedelta(seconds=59)
 
 
@@ -194,8 +132,8 @@ async def test_it_is_no_longer_than_the_node_allows(world: World) -> None:
     second = await report(world.first, granted(first), key="k2")
 
     assert timedelta(seconds=3) < first.next.grant.lease.ToTimedelta() <= timedelta(seconds=4)
-    leased_at, ends_at, expires_at = await columns(
-        world, granted(first), "leased_at", "attempt_expires_at", "lease_expires_at"
+    leased_at, ends_at, expires_at = await world.columns(
+        granted(first), "leased_at", "attempt_expires_at", "lease_expires_at"
     )
     assert (ends_at, expires_at) == (None, None)  # it was reported
     assert leased_at is not None
@@ -208,8 +146,8 @@ async def test_the_time_out_of_an_attempt_counts_from_the_grant(world: World) ->
 
     renewed = await world.first.renew_result(following)
 
-    leased_at, ends_at, expires_at = await columns(
-        world, following, "leased_at", "attempt_expires_at", "lease_expires_at"
+    leased_at, ends_at, expires_at = await world.columns(
+        following, "leased_at", "attempt_expires_at", "lease_expires_at"
     )
     assert ends_at == expires_at == leased_at + timedelta(seconds=4)
     assert renewed.lease.ToTimedelta() <= timedelta(seconds=4)
@@ -242,7 +180,7 @@ async def test_a_task_that_is_redone_is_granted_at_the_attempt_that_it_is_at(wor
     result = await report(world.first, again, "another input", key="again")
 
     assert granted(result) == Dispatch(first.run_id, "b", 2)
-    assert await columns(world, granted(result), "generation") == (2,)
+    assert await world.columns(granted(result), "generation") == (2,)
     assert result.next.grant.idempotency_key == f"{first.run_id}/b/2"
     assert result.next.grant.try_number == 1
     assert answer(await report(world.first, granted(result), key="k2")) == ("ACCEPTED", "c")
@@ -337,11 +275,8 @@ async def test_two_branches_of_one_call_get_their_join_s_successor_once(world: W
 
     assert (answer(one), answer(other)) == (("ACCEPTED", None), ("ACCEPTED", "after"))
     assert json.loads(other.next.grant.input) == {"left": 1, "right": 2}
-    assert await columns(world, granted(other), "grant_key") == ("k2",)
+    assert await world.columns(granted(other), "grant_key") == ("k2",)
     assert await world.dispatches() == []
-
-
-# --- what is not
 
 
 @pytest.mark.parametrize(
@@ -362,7 +297,7 @@ async def test_who_does_not_ask_for_it_gets_it_by_its_queue(fields: dict[str, An
     assert answer(await report(world.first, first, **fields)) == ("ACCEPTED", None)
     (dispatch,) = await world.dispatches(first.run_id)
     assert dispatch == Dispatch(first.run_id, "b", 1)
-    assert await columns(world, dispatch, "state", "grant_key", "eager_grants") == ("ready", None, 0)
+    assert await world.columns(dispatch, "state", "grant_key", "eager_grants") == ("ready", None, 0)
     assert await world.first.lease(dispatch, "w2") == "GRANTED"
 
 
@@ -428,232 +363,13 @@ async def test_too_many_queues_or_too_long_a_key_are_refused(world: World) -> No
     assert await world.one("SELECT count(*) FROM run_events") == 1
 
 
-# --- the answer is lost
-
-
-async def test_a_report_repeated_is_granted_the_same_task_again(world: World) -> None:
-    other = await world.coordinator()
-    await world.first.deploy(LINE)
-    first = await leased(world, "line", {"n": 1})
-    one = await report(world.first, first, {"x": 1})
-    before = await world.rows_of(first.run_id)
-
-    again = [await report(coordinator, first, {"x": 2}) for coordinator in (world.first, other)]
-
-    for result in again:
-        assert answer(result) == ("DUPLICATE", "b")
-        assert timedelta(seconds=5) < result.next.grant.lease.ToTimedelta() <= timedelta(seconds=10)
-        result.next.grant.lease.CopyFrom(one.next.grant.lease)
-        assert result.next == one.next
-    assert await world.rows_of(first.run_id) == before
-
-
-async def test_it_comes_again_with_an_input_by_reference(world: World) -> None:
-    await world.first.deploy(LINE)
-    b = granted(await report(world.first, await leased(world, "line", {"n": 1})))
-    await report(world.first, b, key="k2")
-
-    again = await report(world.first, b, key="k2")
-
-    assert answer(again) == ("DUPLICATE", "c")
-    assert json.loads(again.next.grant.input) == {"n": 1}
-
-
-async def test_a_report_that_comes_twice_in_one_transaction_is_granted_the_task_both_times(world: World) -> None:
-    """The first answer may be on its way to nobody: the worker's call timed out while it waited for its turn."""
-    await world.first.deploy(LINE)
-    first = await leased(world, "line")
-
-    one, other = await report_all(world.first, wishing(first), wishing(first))
-
-    assert (answer(one), answer(other)) == (("ACCEPTED", "b"), ("DUPLICATE", "b"))
-    assert granted(one) == granted(other)
-
-
-async def test_another_who_repeats_the_report_or_another_key_is_granted_nothing(world: World) -> None:
-    await world.first.deploy(LINE)
-    first = await leased(world, "line")
-    await report(world.first, first)
-
-    assert answer(await report(world.first, first, owner="w2")) == ("DUPLICATE", None)
-    assert answer(await report(world.first, first, key="another")) == ("DUPLICATE", None)
-    assert answer(await report(world.first, first, key="")) == ("DUPLICATE", None)
-
-
-async def test_a_report_repeated_after_the_next_task_is_done_is_granted_nothing(world: World) -> None:
-    await world.first.deploy(LINE)
-    first = await leased(world, "line")
-    b = granted(await report(world.first, first))
-    to_c = await report(world.first, b, key="k2")
-
-    assert answer(await report(world.first, first)) == ("DUPLICATE", None)
-    assert answer(await report(world.first, b, key="k2")) == ("DUPLICATE", "c")
-    assert answer(to_c) == ("ACCEPTED", "c")
-
-
-async def test_a_report_repeated_after_the_next_lease_was_lost_is_granted_nothing(world: World) -> None:
-    await world.first.deploy(LINE)
-    first = await leased(world, "line")
-    b = granted(await report(world.first, first))
-    await world.let_lease_expire(b)
-    await world.first.reap(b)
-
-    while_ready = await report(world.first, first)
-    second = await world.dispatch(first.run_id)
-    await world.first.grant(second, "w1", "by its message")
-    while_held = await report(world.first, first)
-
-    assert (answer(while_ready), answer(while_held)) == (("DUPLICATE", None), ("DUPLICATE", None))
-
-
-async def test_a_lease_that_ran_out_and_was_not_reaped_is_granted_again_with_nothing_left_of_it(world: World) -> None:
-    await world.first.deploy(LINE)
-    first = await leased(world, "line")
-    b = granted(await report(world.first, first))
-    await world.let_lease_expire(b)
-
-    again = await report(world.first, first)
-
-    assert (answer(again), again.next.grant.lease.ToTimedelta()) == (("DUPLICATE", "b"), timedelta())
-    assert await world.first.renew(b) == "RENEWED"
-
-
-async def test_a_report_repeated_after_the_run_is_over_is_granted_nothing(world: World) -> None:
-    await world.first.deploy(ONE)
-    first = await leased(world, "one")
-
-    assert answer(await report(world.first, first)) == ("ACCEPTED", None)
-    assert answer(await report(world.first, first)) == ("DUPLICATE", None)
-
-
-# --- the worker dies
-
-
-async def test_a_lease_that_runs_out_is_a_loss_and_the_task_is_dispatched(world: World) -> None:
-    await world.first.deploy(LINE)
-    b = granted(await report(world.first, await leased(world, "line")))
-    assert await world.first.reap(b) == "STALE"
-    await world.let_lease_expire(b)
-
-    assert await world.first.reap(b) == "FIRED"
-
-    second = await world.dispatch(b.run_id)
-    assert second == Dispatch(b.run_id, "b", 2)
-    assert await columns(world, b, "state", "attempt", "losses", "tries", "eager_grants") == ("ready", 2, 1, 0, 0)
-    assert answer(await report(world.first, b, key="k2")) == ("STALE_ATTEMPT", None)
-    assert await world.first.renew(b) == "LEASE_LOST"
-    grant = await world.first.grant(second, "w2")
-    assert grant.idempotency_key == f"{b.run_id}/b/1"
-    assert answer(await report(world.first, b, key="k2")) == ("STALE_ATTEMPT", None)
-    assert answer(await report(world.first, second, owner="w2", key="k3")) == ("ACCEPTED", "c")
-    (left,) = (await world.first.task(b.run_id, "b")).attempts
-    assert (left.attempt, left.owner, left.outcome) == (1, "w1", "lost")
-
-
-async def test_a_late_report_counts_until_the_reaper_has_come(world: World) -> None:
-    await world.first.deploy(LINE)
-    b = granted(await report(world.first, await leased(world, "line")))
-    await world.let_lease_expire(b)
-
-    assert answer(await report(world.first, b, key="k2")) == ("ACCEPTED", "c")
-    assert await world.first.reap(b) == "STALE"
-    assert await columns(world, b, "losses") == (0,)
-
-
-async def test_a_task_that_is_given_back_is_dispatched(world: World) -> None:
-    await world.first.deploy(LINE)
-    b = granted(await report(world.first, await leased(world, "line")))
-    released = tasks_pb2.ReportItem(task_id=b.task_id, attempt=1, released=tasks_pb2.Released(), next_grant_key="k2")
-
-    (result,) = await report_all(world.first, released)
-
-    assert answer(result) == ("ACCEPTED", None)
-    assert await world.dispatches(b.run_id) == [Dispatch(b.run_id, "b", 2)]
-    assert await columns(world, b, "losses", "eager_grants") == (0, 0)
-
-
-# --- against others
-
-
-async def test_a_cancel_in_the_same_transaction_wins(world: World) -> None:
-    await one_bucket(world)
-    await world.first.deploy(ONE, LINE)
-    blocker, first = await leased(world, "one"), await leased(world, "line")
-    lane = world.first.engine._decisions[0]
-
-    async with world.hold("run_events"):
-        calls = [asyncio.ensure_future(world.first.succeed(blocker))]
-        await world.until_blocked()
-        told = asyncio.ensure_future(report(world.first, first))
-        await until(lambda: lane.backlog == 1, "the report has queued")
-        cancel = asyncio.ensure_future(world.first.cancel(first.run_id))
-        await until(lambda: lane.backlog == 2, "the cancel has queued behind it")
-
-    await asyncio.gather(*calls)
-    assert answer(await told) == ("ACCEPTED", None)
-    assert await cancel == "CANCELLED"
-    transactions = "SELECT count(DISTINCT xmin::text) FROM run_events WHERE run_id = $1 AND seq > 1"
-    assert await world.one(transactions, first.uuid) == 1
-    assert await world.dispatches() == []
-    assert await columns(world, Dispatch(first.run_id, "b", 1), "state", "lease_expires_at") == ("cancelled", None)
-
-
-async def test_a_cancel_that_comes_later_is_told_to_the_holder(world: World) -> None:
-    await world.first.deploy(LINE)
-    b = granted(await report(world.first, await leased(world, "line")))
-
-    assert await world.first.cancel(b.run_id) == "RUNNING"
-
-    assert (await world.first.renew_result(b)).cancel
-    assert answer(await report(world.first, b, "kept", key="k2")) == ("ACCEPTED", None)
-    assert await world.first.state(b.run_id) == "CANCELLED"
-
-
-async def test_two_coordinators_that_hear_of_both_branches_grant_the_join_s_successor_once(world: World) -> None:
-    other = await world.coordinator()
-    await world.first.deploy(JOIN)
-    runs = [await world.first.start("joined") for _ in range(30)]
-    found = await world.dispatches()
-    await world.first.lease_all(found)
-    held = {(d.run_id, d.path): d for d in found}
-
-    for run_id in runs:
-        results = await asyncio.gather(
-            report(world.first, held[run_id, "left"], key="by left"),
-            report(other, held[run_id, "right"], key="by right"),
-        )
-        assert sorted(answer(result) for result in results if result.HasField("next")) == [("ACCEPTED", "after")]
-        (key,) = await columns(world, Dispatch(run_id, "after", 1), "grant_key")
-        assert key == ("by left" if results[0].HasField("next") else "by right")
-
-    assert await world.dispatches() == []
-
-
-async def test_a_report_repeated_at_both_at_once_counts_once(world: World) -> None:
-    other = await world.coordinator()
-    await world.first.deploy(LINE)
-
-    for _ in range(10):
-        first = await leased(world, "line")
-        results = await asyncio.gather(*(report(coordinator, first) for coordinator in (world.first, other) * 3))
-        answers = sorted(answer(result)[0] for result in results)
-        assert answers == ["ACCEPTED", *["DUPLICATE"] * 5]
-        assert {granted(result) for result in results} == {Dispatch(first.run_id, "b", 1)}
-
-    assert await world.one("SELECT count(*) FROM tasks WHERE path = 'b'") == 10
-    assert await world.dispatches() == []
-
-
-# --- for how long
-
-
 async def test_after_so_many_in_a_row_the_next_goes_through_its_queue_and_the_count_begins_anew(world: World) -> None:
     await world.first.deploy(LONG)
     held = await leased(world, "long")
     by_queue, in_a_row = list[str](), list[int]()
     while True:
         number = int(held.path[1:])
-        in_a_row += await columns(world, held, "eager_grants")
+        in_a_row += await world.columns(held, "eager_grants")
         result = await report(world.first, held, key=f"after {number}")
         again = await report(world.first, held, key=f"after {number}")  # a repeated report counts no grant
         assert answer(again)[1] == answer(result)[1]

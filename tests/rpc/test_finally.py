@@ -6,8 +6,8 @@ import asyncio
 
 from headway.api.runs.v1 import runs_pb2
 from headway.api.tasks.v1 import tasks_pb2
+from tests.rpc.eager import answer, report
 from tests.rpc.test_attending import attend, is_listening
-from tests.rpc.test_eager import answer, report
 from tests.rpc.world import Dispatch, World
 
 JOB = (

@@ -12,7 +12,7 @@ import pytest
 from headway.api.outbox.v1 import outbox_pb2
 from headway.api.runs.v1 import runs_pb2
 from headway.api.tasks.v1 import tasks_pb2
-from tests.rpc.test_eager import one_bucket, report
+from tests.rpc.eager import one_bucket, report
 from tests.rpc.test_replay import check_replay
 from tests.rpc.world import EVENT, JOIN, ONE, SLEEP, TWO, Coordinator, Dispatch, World, refusal_of, succeeded, until
 

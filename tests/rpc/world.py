@@ -328,6 +328,13 @@ class World:
     async def one(self, query: str, *arguments: Any) -> Any:
         return await self.database.fetchval(query, *arguments)
 
+    async def columns(self, dispatch: Dispatch, *names: str) -> tuple[Any, ...]:
+        """Some columns of a task's row."""
+        query = f"SELECT {', '.join(names)} FROM tasks WHERE run_id = $1 AND path = $2"
+        record = await self.database.fetchrow(query, dispatch.uuid, dispatch.path)
+        assert record is not None
+        return tuple(record)
+
     async def rows_of(self, run_id: str) -> dict[str, list[tuple[Any, ...]]]:
         """Everything that is stored of a run, but for what reports of stale attempts may add."""
         return {

@@ -1,6 +1,6 @@
 """Keeping a service's loops going: whatever fails is logged, waited out, and tried again.
 
-The one place of the relay and of timers where every exception is caught. Knows nothing of what the steps do.
+The one place, the coordinator's lanes aside, where every exception is caught. Knows nothing of what the steps do.
 """
 
 import asyncio

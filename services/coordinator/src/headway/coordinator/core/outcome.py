@@ -1,11 +1,9 @@
 """How a run ends: one pure function of what is left when nothing can happen any more."""
 
-from collections.abc import Iterable
-
 from msgspec import Struct
 
-from headway.coordinator.core.machines import OPEN_TASK_STATES, RunState, TaskState
-from headway.coordinator.core.rows import RunRow, ScopeRow, TaskRow
+from headway.coordinator.core.machines import RunState
+from headway.coordinator.core.rows import RunRow, ScopeRow
 
 
 class Tally(Struct, frozen=True, kw_only=True):
@@ -20,16 +18,6 @@ class Tally(Struct, frozen=True, kw_only=True):
     open: int
     succeeded: int
     unhandled: int
-
-
-def tally(tasks: Iterable[TaskRow]) -> Tally:
-    """Count tasks; the projector keeps the same counts in the run's row."""
-    rows = list(tasks)
-    return Tally(
-        open=sum(row.state in OPEN_TASK_STATES for row in rows),
-        succeeded=sum(row.state is TaskState.SUCCEEDED for row in rows),
-        unhandled=sum(row.state is TaskState.FAILED and row.disposition == "unhandled" for row in rows),
-    )
 
 
 def tally_of(row: RunRow | ScopeRow) -> Tally:

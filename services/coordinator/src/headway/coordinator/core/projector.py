@@ -30,6 +30,7 @@ from headway.coordinator.core.rows import (
     BEATEN,
     CONCLUDED,
     NOT_STEERED,
+    PASSED_OVER,
     AttemptRow,
     ChildRow,
     Conclusion,
@@ -43,7 +44,6 @@ from headway.coordinator.core.rows import (
 )
 from headway.coordinator.core.state import Draft
 
-NOT_RUN = frozenset({"not_chosen", "blocked", BEATEN})  # causes by which what is around is not cut short
 MOST_STANDING = 20  # nodes that could not be undone that a run's row names
 _PLACES_OF_AN_EVENT = 20  # bits
 MOST_FAILURES = 20  # items that a map's row names
@@ -323,7 +323,7 @@ class Projector:
             raise IllegalTransition("task", row.state, "cancel")
         self._move(row, transition)
         row.due_at = row.failure_class = row.error = None
-        if "." in action.path and action.cause not in NOT_RUN and row.cause != BEATEN:
+        if "." in action.path and action.cause not in PASSED_OVER and row.cause != BEATEN:
             counts = self._counts(action.path)
             if isinstance(counts, ScopeRow):
                 counts.stopped = True

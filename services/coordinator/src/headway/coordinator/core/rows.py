@@ -21,6 +21,7 @@ OPEN, REFUSED, UNSTARTED, STARTED, LEFT, GONE = "open", "refused", "unstarted", 
 
 BEATEN = "beaten"  # cause: a join that stops the others fired without it
 STOPPED = "stopped"  # cause: the map or repeat around it is beaten
+PASSED_OVER = frozenset({"not_chosen", "blocked", BEATEN})  # causes: its tokens did not let it run
 BROKEN_OFF = "broken_off"  # cause: what runs at the end is not to go on
 ALL_STOPS = frozenset({"timeout", BEATEN, STOPPED, BROKEN_OFF})  # why all that is under way in a map or repeat stops
 

@@ -48,6 +48,11 @@ def is_on(page: str, row: ScopeRow) -> bool:
     return row.state in PAGES[page] or (row.undone and page in WITH_UNDONE)
 
 
+def _concerns(page: str, loop: LoopRow) -> bool:
+    """True for a map or repeat that may have items that a page is about."""
+    return bool(loop.open if page == "running" else loop.failed or loop.cancelled or loop.undone)
+
+
 class Changes(Struct):
     """What the projector wrote: rows by key, ready to be saved. Dispatches are (path, attempt)."""
 
@@ -96,6 +101,7 @@ class State(Struct):
         children: by path, the latest.
         child_ids: of runs that subflow nodes are about to start, by path and attempt.
         results: by map, what its items gave when they were loaded, by their index.
+        pages: of items, by key: the last index on a full one; None: nothing more was behind it when it was loaded.
         loaded: whole-run keys that were loaded.
         complete: every row of the run is here; nothing is ever missing (replay, tests).
     """
@@ -115,6 +121,7 @@ class State(Struct):
     loops: dict[str, LoopRow | None] = field(default_factory=dict)
     scopes: dict[str, ScopeRow | None] = field(default_factory=dict)
     results: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    pages: dict[Key, int | None] = field(default_factory=dict)
     effects: dict[int, EffectRow | None] = field(default_factory=dict)
     waits: dict[str, WaitRow | None] = field(default_factory=dict)
     stored_waits: dict[Key, list[WaitRow]] = field(default_factory=dict)
@@ -323,6 +330,24 @@ class Draft:
         if missing:
             raise Missing(missing)
 
+    def require_within(self, graph: Graph, scopes: Iterable[str], page: str, most: int) -> None:
+        """Raise Missing once for what a page is about in all maps and repeats in some scopes of one body, at any depth.
+
+        Else each of them would ask for its own. `most`: items that are looked at on each level.
+        """
+        if self.state.complete or most <= 0:
+            return
+        scopes = list(scopes)
+        for name, body in graph.bodies.items():
+            rows = (self.loop(inside(scope, name)) for scope in scopes)
+            loops = [row.path for row in rows if row is not None and _concerns(page, row)]
+            missing = [key for path in loops if (key := (page, path, 0)) not in self.state.pages]
+            if missing:
+                raise Missing(missing)
+            found = [row.path for path in loops for row in self.items(path, page, 0)][:most]
+            self.require_bodies(body, found)
+            self.require_within(body, found, page, most)
+
     def loop(self, path: str) -> LoopRow | None:
         """How far a map or repeat is, or None when it never began."""
         found = self.changes.loops.get(path)
@@ -342,14 +367,23 @@ class Draft:
         raise Missing([("scope", path)])
 
     def items(self, loop: str, page: str, index: int) -> list[ScopeRow]:
-        """Items from the index on that the page is about, in order: at most PAGE."""
-        state = self.state
-        if not state.complete and (page, loop, index) not in state.loaded:
-            raise Missing([(page, loop, index)])
-        rows = {path: row for path, row in state.scopes.items() if row is not None and row.loop == loop}
+        """Items from the index on that the page is about, in order: at most PAGE.
+
+        Some of a page that was loaded may have been dealt with since: then what is behind it is looked at, too.
+        """
+        rows = {path: row for path, row in self.state.scopes.items() if row is not None and row.loop == loop}
         rows.update((path, row) for path, row in self.changes.scopes.items() if row.loop == loop)
         wanted = (row for row in rows.values() if row.index >= index and is_on(page, row))
-        return sorted(wanted, key=lambda row: row.index)[:PAGE]
+        found = sorted(wanted, key=lambda row: row.index)
+        first = index
+        while not self.state.complete:
+            if (page, loop, first) not in self.state.pages:
+                raise Missing([(page, loop, first)])
+            last = self.state.pages[page, loop, first]
+            if last is None or sum(row.index <= last for row in found) >= PAGE:
+                break
+            first = last + 1
+        return found[:PAGE]
 
     def latest_effect(self) -> EffectRow | None:
         """The latest of what nodes that can be undone did, and is not undone yet."""

@@ -54,17 +54,6 @@ def render(template: Template, lookup: Lookup, present: Presence | None = None, 
             return [render(item, lookup, present, effort) for item in items]
 
 
-def render_json(
-    template: Template, lookup: Lookup, present: Presence | None = None, effort: Effort | None = None
-) -> bytes:
-    """Returns the template's value as JSON, into which values that the lookup gave raw are spliced.
-
-    Raises:
-        ExpressionError: as `render`.
-    """
-    return orjson.dumps(render(template, lookup, present, effort))
-
-
 def evaluate(
     expression: Expression, lookup: Lookup, present: Presence | None = None, effort: Effort | None = None
 ) -> Json:

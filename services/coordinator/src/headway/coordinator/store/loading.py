@@ -390,9 +390,9 @@ async def _load_page(connection: Connection, bucket: int, held: Mapping[UUID, He
             page in WITH_UNDONE,
         )
         for record in records:
-            if state.scopes.get(record["path"]) is None:
+            if record["path"] not in state.scopes:
                 state.scopes[record["path"]] = _scope_row(record)
-        state.loaded.add(key)
+        state.pages[key] = records[-1]["index"] if len(records) == PAGE else None
 
 
 async def _load_effects(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide._contracts import breach
+from headway.coordinator.core.decide._failures import expression_failure, failed
 from headway.coordinator.core.decide._scope import Scope
-from headway.coordinator.core.decide._weighing import expression_failure
 from headway.coordinator.core.document import EMPTY, Document
 from headway.coordinator.core.effort import TooMuchToDecide
 from headway.coordinator.core.events import Failure
@@ -56,7 +56,7 @@ def too_deep(walk: Walk) -> Failure | None:
     if walk.run.parent is None or walk.run.parent.depth < MAX_DEPTH:
         return None
     message = f"{MAX_DEPTH} runs lie around this one already: does a workflow start itself?"
-    return Failure(failure_class=FailureClass.EXEC_FAILED, type=FailureType.SUBFLOW_TOO_DEEP.value, message=message)
+    return failed(FailureType.SUBFLOW_TOO_DEEP, message)
 
 
 def start(walk: Walk, path: str, *, again: bool = False) -> None:
@@ -218,12 +218,7 @@ def _failure(event: ChildFinished, child: ChildRow) -> Failure:
     if event.state == REFUSED and "holder" in error:
         held: dict[str, Json] = {"workflow": child.workflow, "key": error["key"], "run_id": error["holder"]}
         message = f"{child.workflow} could not start: its key is that of run {error['holder']}"
-        return Failure(
-            failure_class=FailureClass.EXEC_FAILED,
-            type=FailureType.SUBFLOW_KEY_TAKEN.value,
-            message=message,
-            details=held,
-        )
+        return failed(FailureType.SUBFLOW_KEY_TAKEN, message, held)
     if event.state == REFUSED:
         return _refused(child.workflow, str(error.get("type")), message, run_id=event.child)
     details: dict[str, Json] = {"workflow": child.workflow, "run_id": event.child}
@@ -241,12 +236,8 @@ def _failure(event: ChildFinished, child: ChildRow) -> Failure:
 
 
 def _refused(workflow: str, reason: str, message: str, **details: Json) -> Failure:
-    return Failure(
-        failure_class=FailureClass.EXEC_FAILED,
-        type=FailureType.SUBFLOW_REFUSED.value,
-        message=f"{workflow} could not start: {message}",
-        details={"workflow": workflow, "reason": reason, **details},
-    )
+    told: dict[str, Json] = {"workflow": workflow, "reason": reason, **details}
+    return failed(FailureType.SUBFLOW_REFUSED, f"{workflow} could not start: {message}", told)
 
 
 def tell_parent(walk: Walk, state: str | None = None) -> None:

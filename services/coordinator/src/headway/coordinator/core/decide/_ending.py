@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headway.coordinator.core.graph import Graph
     from headway.coordinator.core.rows import TaskRow
 
-NAMED_PATHS = 20  # failing tasks that a run's error names
+NAMED_PATHS = 20  # failing tasks that the error of a run or an item names
 MESSAGE = 4_096  # characters of a finish node's message that the run's error keeps
 
 

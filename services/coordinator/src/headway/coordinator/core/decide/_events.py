@@ -6,11 +6,10 @@ from typing import assert_never
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide import _children, _loops, _nodes, _signals, pausing, redo, skipping
 from headway.coordinator.core.decide._contracts import breach
+from headway.coordinator.core.decide._failures import failed, timed_out
 from headway.coordinator.core.decide._walk import Walk
-from headway.coordinator.core.decide._weighing import timed_out
 from headway.coordinator.core.events import (
     ChildFinished,
-    Failure,
     LeaseExpired,
     LeaseReleased,
     NodeCancelled,
@@ -29,7 +28,7 @@ from headway.coordinator.core.events import (
 from headway.coordinator.core.failure_types import FailureType
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.paths import scope_of
-from headway.coordinator.core.plan import FINALLY, FailureClass
+from headway.coordinator.core.plan import FINALLY
 from headway.coordinator.core.refusals import RunClosed, RunNotFinished
 from headway.coordinator.core.rows import ALL_STOPS, BROKEN_OFF, RUN_INPUT, UNCOMPENSATED, UNSTARTED
 
@@ -146,12 +145,8 @@ def _node_cancelled(walk: Walk, event: NodeCancelled) -> None:
     if cause is not None:
         walk.cancel(event.path, cause, reported=True)
         return
-    failure = Failure(
-        failure_class=FailureClass.EXEC_FAILED,
-        type=FailureType.CANCELLED.value,
-        message="the worker cancelled the handler although the run was not being stopped",
-    )
-    walk.fail(event.path, "fail", failure, retryable=True, reported=True)
+    message = "the worker cancelled the handler although the run was not being stopped"
+    walk.fail(event.path, "fail", failed(FailureType.CANCELLED, message), retryable=True, reported=True)
 
 
 def _lease_released(walk: Walk, event: LeaseReleased) -> None:
@@ -179,8 +174,7 @@ def _lease_expired(walk: Walk, event: LeaseExpired) -> None:
         walk.cancel(event.path, "unknown")
     elif row.losses + 1 > node.retry.max_losses:
         message = f"its lease was lost {row.losses + 1} times, the last time by {row.owner}"
-        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type=FailureType.LEASE_LOST.value, message=message)
-        walk.fail(event.path, "fail", failure, retryable=False)
+        walk.fail(event.path, "fail", failed(FailureType.LEASE_LOST, message), retryable=False)
     else:
         _again(walk, event.path, "lost")
 

@@ -8,52 +8,49 @@ left goes on when one of them ends, or by the timer `go_on`, so that no map hold
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import orjson
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide import redo
-from headway.coordinator.core.decide._ending import unhandled
-from headway.coordinator.core.decide._places import Problem, Verdict, judge_again, may_look, next_items
+from headway.coordinator.core.decide._failures import TooLargeError, expression_failure, failed, timed_out
+from headway.coordinator.core.decide._places import Problem, may_look, next_items
 from headway.coordinator.core.decide._reading import look_ahead
+from headway.coordinator.core.decide._results import (
+    error_of,
+    failures_in,
+    items_failed,
+    iteration_failed,
+    result_of,
+)
 from headway.coordinator.core.decide._scope import Scope
 from headway.coordinator.core.decide._signals import ask_ahead
-from headway.coordinator.core.decide._weighing import expression_failure, timed_out
+from headway.coordinator.core.decide._taking_up import Again, is_taken_up, note, places_in, take_next
 from headway.coordinator.core.decide.redo_plan import Part, undone
 from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.effort import TooMuchToDecide
-from headway.coordinator.core.events import Failure
 from headway.coordinator.core.failure_types import FailureType
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.outcome import outcome, tally_of
 from headway.coordinator.core.paths import (
     CHUNK,
-    chosen_key,
     chunk_key,
     inside,
     loop_of,
     scope_at,
     scope_of,
-    scopes_around,
 )
-from headway.coordinator.core.plan import LOOP_NODES, Expression, FailureClass, Json, Node, NodeType, Place, Reference
+from headway.coordinator.core.plan import LOOP_NODES, Expression, Json, Node, NodeType
 from headway.coordinator.core.rows import ALL_STOPS, BEATEN, STOPPED
 from headway.coordinator.core.state import PAGE
 from headway.coordinator.core.templates import evaluate_condition, render, whole_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from headway.coordinator.core.decide._walk import Walk
     from headway.coordinator.core.graph import Graph, Spot
     from headway.coordinator.core.rows import LoopRow, PayloadKey, ScopeRow
-
-_LONGEST_CAUSE = 400  # characters of an item's error, in that of its map
-NAMED_PATHS = 20  # failing tasks that an item's error names
-Names: TypeAlias = tuple[str, ...]
-PAYLOAD_LIMIT = 1 << 20  # bytes of JSON, of an item's result
 
 
 # --- begin
@@ -85,58 +82,20 @@ def _await(walk: Walk, path: str, node: Node) -> None:
 
 
 def _goes_on(walk: Walk, path: str, node: Node, loop: LoopRow) -> bool:
-    """Take up what was begun before: the chosen items and those that were stopped; if none were chosen, failed ones."""
-    places = _places(path, walk.chosen)
-    is_repeat = node.type is NodeType.REPEAT
-    is_stopped = loop.redo_chosen is not None or (loop.stop is not None if is_repeat else loop.seen < loop.total)
-    unfinished = loop.failed or loop.cancelled or is_stopped
-    if (is_repeat and loop.undone) or not (places or unfinished or loop.undone):
+    """Take up what was begun before; False: it begins anew."""
+    places = places_in(path, walk.chosen)
+    if not is_taken_up(loop, node.type, is_chosen=bool(places)):
         return False
-    latest = min(places.values()) if places and is_repeat else None  # a chosen iteration is the latest one then
+    latest = min(places.values()) if places and node.type is NodeType.REPEAT else None  # it is the latest one then
     if latest is not None:
         walk.emit(do.ReopenLoop(path=path, started=latest + 1, redo_from=None, redo_failed=False))
     else:
-        _take_up(walk, loop, {scope: walk.chosen[scope] for scope in places})
+        note(walk, loop, {scope: walk.chosen[scope] for scope in places})
     _await(walk, path, node)
     if latest is not None:
         redo.redo_scope(walk, scope_at(path, latest), walk.chosen[scope_at(path, latest)])
     go_on(walk, path)
     return True
-
-
-def _places(path: str, scopes: Iterable[str]) -> dict[str, int]:
-    """In which item or iteration of a map or repeat scopes lie; those elsewhere are left out."""
-    around = {scope: dict(map(loop_of, scopes_around(scope))) for scope in scopes}
-    return {scope: indexes[path] for scope, indexes in around.items() if path in indexes}
-
-
-def _take_up(walk: Walk, loop: LoopRow, chosen: Mapping[str, Names]) -> None:
-    """Note what is to be redone: it begins as far as there is room, now and later."""
-    path, attempt = loop.path, None
-    both = {scope: (*names, *chosen.get(scope, ())) for scope, names in _left_of_chosen(walk, loop).items()}
-    both = {**chosen, **both}
-    if both:
-        path, attempt, role = chosen_key(path, walk.row(path).attempt)
-        data = Document.of({scope: [*names] for scope, names in both.items()})
-        walk.emit(do.StorePayload(path=path, attempt=attempt, role=role, data=data))
-    again = do.ReopenLoop(path=path, started=loop.started, redo_from=0, redo_failed=not chosen, redo_chosen=attempt)
-    walk.emit(again)
-
-
-def _left_of_chosen(walk: Walk, loop: LoopRow) -> dict[str, Names]:
-    """What an earlier retry chose and did not come to, because all was stopped again."""
-    chosen = _chosen(walk, loop)
-    places = _places(loop.path, chosen)
-    return {scope: names for scope, names in chosen.items() if places[scope] >= (loop.redo_from or 0)}
-
-
-def _chosen(walk: Walk, loop: LoopRow) -> dict[str, Names]:
-    """The nodes in a map that are to be redone, by their scopes."""
-    if loop.redo_chosen is None:
-        return {}
-    stored = walk.draft.payload(chosen_key(loop.path, loop.redo_chosen)).value
-    by_scope = stored.items() if isinstance(stored, dict) else ()
-    return {scope: tuple(map(str, names)) for scope, names in by_scope if isinstance(names, list)}
 
 
 def _open_map(walk: Walk, path: str, node: Node, attempt: int) -> bool:
@@ -155,8 +114,7 @@ def _open_map(walk: Walk, path: str, node: Node, attempt: int) -> bool:
         value = entries
     if not isinstance(value, list):
         message = f"`over` must give a list or a map, not {orjson.dumps(value).decode()[:100]}"
-        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type=FailureType.NOT_A_LIST.value, message=message)
-        walk.fail(path, "decide_failed", failure, retryable=False)
+        walk.fail(path, "decide_failed", failed(FailureType.NOT_A_LIST, message), retryable=False)
         return False
     walk.emit(do.OpenLoop(path=path, attempt=attempt, total=len(value), source=None))
     for first in range(0, len(value), CHUNK):
@@ -218,10 +176,8 @@ def _fill(walk: Walk, path: str) -> None:
         if loop.redo_from is None:
             window = min(max(most - loop.open, 2 * window), walk.room, loop.total - loop.seen)
             _begin_next(walk, spot, loop, window)
-        elif loop.redo_chosen is not None:
-            _redo_chosen(walk, loop, loop.redo_from, most - loop.open)
         else:
-            _redo_some(walk, loop, loop.redo_from, most - loop.open)
+            _take_up(walk, loop, loop.redo_from, most - loop.open)
 
 
 def _begin_next(walk: Walk, spot: Spot, loop: LoopRow, count: int) -> None:
@@ -233,8 +189,8 @@ def _begin_next(walk: Walk, spot: Spot, loop: LoopRow, count: int) -> None:
         walk.places |= {scope: item.place for scope, item in scopes.items()}
     ready = _look_ahead(walk, spot.graph.bodies[spot.name], [s for s, item in scopes.items() if item.problem is None])
     for scope, item in scopes.items():
-        if not _has_room(walk.loop(path), most) or walk.effort.is_half_spent:
-            return
+        if not (walk.room and _has_room(walk.loop(path), most)) or walk.effort.is_half_spent:
+            return  # what is in the items before took the room
         if item.problem is None and not ready:
             return
         _leave_out(walk, path, item.place)
@@ -258,13 +214,10 @@ def _leave_out(walk: Walk, path: str, place: int) -> None:
 
 def _fail_item(walk: Walk, scope: str, problem: Problem) -> None:
     """Whether an item is to be done cannot be told: it has failed."""
-    is_too_much = isinstance(problem, TooMuchToDecide)
-    kind = FailureType.DECISION_TOO_LARGE if is_too_much else FailureType.EXPRESSION_ERROR
-    error = _plain_error(f"where: {problem}", kind.value)
+    error = {**error_of(expression_failure(problem)), "message": f"where: {problem}"}
     walk.emit(do.CloseScope(path=scope, state=RunState.FAILED, error=error, output=None, output_bytes=len(NULL.raw)))
     path = loop_of(scope)[0]
-    loop = walk.loop(path)
-    if loop.stop is None and not _counts_old(loop) and _is_beyond(walk.graph.node(path), loop):
+    if _gives_up(walk.graph.node(path), walk.loop(path)):
         stop(walk, path, "failure")
 
 
@@ -323,85 +276,25 @@ def _open(walk: Walk, scope: str, place: int | None = None) -> None:
         walk.start(inside(scope, name))
 
 
-def _redo_chosen(walk: Walk, loop: LoopRow, first: int, most: int) -> None:
-    """Take up the next chosen items, as many as may be; behind the last, others from the first on."""
-    chosen = _chosen(walk, loop)
-    walk.chosen = {**walk.chosen, **chosen}
-    items = sorted({index for index in _places(loop.path, chosen).values() if first <= index < loop.started})
-    scopes = [scope_at(loop.path, index) for index in items[: min(most, walk.room)]]
-    walk.draft.require_scopes(scopes)
-    verdicts = _asked_again(walk, loop, scopes)
-    taken = items[: len(verdicts)]
-    walk.room -= len(taken)
-    is_last = len(taken) == len(items)
-    walk.emit(
-        do.ReopenLoop(
-            path=loop.path,
-            started=loop.started,
-            redo_from=0 if is_last else taken[-1] + 1,
-            redo_failed=loop.redo_failed,
-            redo_chosen=None if is_last else loop.redo_chosen,
-        )
-    )
-    for scope, verdict in verdicts.items():
-        _redo_item(walk, scope, chosen[scope], verdict)
+def _take_up(walk: Walk, loop: LoopRow, first: int, most: int) -> None:
+    """Go on with the next items or iterations that are taken up, as many as may be."""
+    for scope, again in take_next(walk, loop, first, most).items():
+        _redo_item(walk, scope, again)
 
 
-def _redo_some(walk: Walk, loop: LoopRow, first: int, most: int) -> None:
-    """Take up the next items that did not succeed, as many as may be."""
-    page = walk.draft.items(loop.path, "unfinished" if loop.redo_failed else "stopped", first)
-    rows = [row for row in page if row.index < loop.started]  # others are left from before it was begun anew
-    verdicts = _asked_again(walk, loop, [row.path for row in rows[: min(most, walk.room)]])
-    taken = rows[: len(verdicts)]
-    walk.room -= len(taken)
-    is_last = len(rows) < PAGE and len(taken) == len(rows)
-    walk.emit(
-        do.ReopenLoop(
-            path=loop.path,
-            started=loop.started,
-            redo_from=None if is_last else taken[-1].index + 1,
-            redo_failed=loop.redo_failed,
-        )
-    )
-    for scope, verdict in verdicts.items():
-        _redo_item(walk, scope, (), verdict)
-
-
-def _asked_again(walk: Walk, loop: LoopRow, scopes: list[str]) -> dict[str, Verdict | None]:
-    """Of items of which it could not be told whether they are to be done, that is asked again; None: of others.
-
-    Returns:
-        the first of them, as many as are taken up in this decision.
-    """
-    if not scopes:
-        return {}
-    spot = walk.graph.spot(loop.path)
-    body, where = spot.graph.bodies[spot.name], spot.node.where
-    walk.draft.require_bodies(body, scopes)
-    verdicts: dict[str, Verdict | None] = dict.fromkeys(scopes)
-    if where is None:
-        return verdicts
-    names = body.plan.nodes
-    bare = [scope for scope in scopes if all(walk.draft.task(inside(scope, name)) is None for name in names)]
-    judged = judge_again(walk, bare, where)
-    last = next((scopes.index(scope) for scope in bare if scope not in judged), len(scopes))
-    return {scope: judged.get(scope) for scope in scopes[:last]}
-
-
-def _redo_item(walk: Walk, scope: str, chosen: Names, verdict: Verdict | None) -> None:
-    """Take up an item; None: it is known that it is to be done."""
-    if verdict is None:
-        redo.redo_scope(walk, scope, chosen)
+def _redo_item(walk: Walk, scope: str, again: Again) -> None:
+    if again.verdict is None:
+        redo.redo_scope(walk, scope, again.chosen)
         return
     walk.emit(do.ReopenScope(path=scope))
-    if verdict is True:
+    if again.verdict is True:
         for name in walk.graph.body(scope).starts:
             walk.start(inside(scope, name))
-    elif verdict is False:  # it is counted already, and nothing is done for it
+    elif again.verdict is False:  # it has its number: it is done, though nothing was done for it
         size = len(NULL.raw)
         walk.emit(do.CloseScope(path=scope, state=RunState.SUCCEEDED, error=None, output=None, output_bytes=size))
     else:
-        _fail_item(walk, scope, verdict)
+        _fail_item(walk, scope, again.verdict)
 
 
 def _iterate(walk: Walk, path: str) -> None:
@@ -410,7 +303,10 @@ def _iterate(walk: Walk, path: str) -> None:
     if walk.row(path).due_at is not None:
         walk.emit(do.PostponeTask(path=path, due_at=None))
     if loop.redo_from is not None:
-        _redo_some(walk, loop, loop.redo_from, 1)
+        if not walk.room:
+            _later(walk, path)
+            return
+        _take_up(walk, loop, loop.redo_from, 1)
         if walk.loop(path).open:
             return
     following = scope_at(path, loop.started)
@@ -421,10 +317,7 @@ def _iterate(walk: Walk, path: str) -> None:
         return
     if loop.started >= loop.total:
         message = f"{loop.total} iterations did not do"
-        failure = Failure(
-            failure_class=FailureClass.EXEC_FAILED, type=FailureType.ITERATIONS_EXHAUSTED.value, message=message
-        )
-        walk.fail(path, "wait_failed", failure, retryable=False)
+        walk.fail(path, "wait_failed", failed(FailureType.ITERATIONS_EXHAUSTED, message), retryable=False)
         return
     if not walk.room or walk.effort.is_half_spent:
         _later(walk, path)
@@ -472,74 +365,25 @@ def end(walk: Walk, row: ScopeRow) -> None:
     error: dict[str, Json] | None = None
     if state is RunState.SUCCEEDED and scope_of(walk.run.finish_path or "") != row.path:  # else nobody asks for it
         try:
-            key, size = _result(walk, row)
-        except ExpressionError as problem:
-            state, error = RunState.FAILED, _plain_error(str(problem), FailureType.EXPRESSION_ERROR.value)
-        except TooMuchToDecide as problem:
-            state, error = RunState.FAILED, _plain_error(str(problem), FailureType.DECISION_TOO_LARGE.value)
-        except _TooLargeError as problem:
-            state, error = RunState.FAILED, _plain_error(str(problem), FailureType.PAYLOAD_TOO_LARGE.value)
+            key, size = result_of(walk, row)
+        except (ExpressionError, TooMuchToDecide) as problem:
+            state, error = RunState.FAILED, error_of(expression_failure(problem))
+        except TooLargeError as problem:
+            state, error = RunState.FAILED, error_of(problem.failure)
     elif state is RunState.FAILED:
-        error = _failures(walk, row)
+        error = failures_in(walk, row)
     walk.emit(do.CloseScope(path=row.path, state=state, error=error, output=key, output_bytes=size))
     _after(walk, row.loop, row.path, state)
 
 
-def _result(walk: Walk, row: ScopeRow) -> tuple[PayloadKey | None, int]:
-    """Where the result of an item is, and its size: of a node's output, if that is what it gives."""
-    spot = walk.graph.spot(row.loop)
-    body, template = spot.graph.bodies[spot.name], spot.node.output
-    scope = Scope(walk, row.path)
-    whole = whole_reference(template)
-    if template is None:
-        last = None if body.last is None else walk.draft.task(inside(row.path, body.last))
-        if body.last is None or last is None or last.state is not TaskState.SUCCEEDED:
-            return None, len(NULL.raw)
-        whole = ("nodes", body.last, "output")
-    if whole is not None and scope.present(whole) and (key := scope.document(whole)) is not None:
-        return key, len(walk.draft.payload(key).raw)
-    if template is None:
-        template = Reference(path=whole or (), place=Place(line=1, column=1))
-    data = Document.of(render(template, scope.lookup, scope.present, walk.effort))
-    walk.effort.spend_bytes(len(data.raw))
-    if len(data.raw) > PAYLOAD_LIMIT:
-        raise _TooLargeError(f"the result of {row.path} has {len(data.raw)} bytes; the limit is {PAYLOAD_LIMIT}")
-    walk.emit(do.StorePayload(path=row.path, attempt=row.attempt, role="output", data=data))
-    return (row.path, row.attempt, "output"), len(data.raw)
-
-
-class _TooLargeError(Exception):
-    """The result is over the payload limit."""
-
-
-def _plain_error(message: str, kind: str) -> dict[str, Json]:
-    return {"failure_class": FailureClass.EXEC_FAILED, "type": kind, "message": message, "paths": []}
-
-
-def _failures(walk: Walk, row: ScopeRow) -> dict[str, Json]:
-    culprits = unhandled(walk, walk.graph.body(row.path), row.path)
-    if not culprits:
-        return _plain_error("no task succeeded", FailureType.NOTHING_SUCCEEDED.value)
-    first = culprits[0]
-    error = first.error or {}
-    return {
-        "failure_class": first.failure_class,
-        "type": error.get("type"),
-        "message": f"{first.path}: {error.get('message')}",
-        "paths": [culprit.path for culprit in culprits[:NAMED_PATHS]],
-    }
-
-
 def _after(walk: Walk, path: str, scope: str, state: RunState) -> None:
     node = walk.graph.node(path)
-    if node.type is NodeType.MAP:
-        loop = walk.loop(path)
-        if state is RunState.FAILED and loop.stop is None and not _counts_old(loop) and _is_beyond(node, loop):
-            stop(walk, path, "failure")
-        else:
-            go_on(walk, path)
-    else:
+    if node.type is NodeType.REPEAT:
         _after_iteration(walk, path, node, scope, state)
+    elif state is RunState.FAILED and _gives_up(node, walk.loop(path)):
+        stop(walk, path, "failure")
+    else:
+        go_on(walk, path)
 
 
 def _after_iteration(walk: Walk, path: str, node: Node, scope: str, state: RunState) -> None:
@@ -555,9 +399,10 @@ def _after_iteration(walk: Walk, path: str, node: Node, scope: str, state: RunSt
         go_on(walk, path)
 
 
-def _counts_old(loop: LoopRow) -> bool:
-    """True while failures count that are yet to be redone."""
-    return loop.redo_chosen is not None or (loop.redo_failed and loop.redo_from is not None)
+def _gives_up(node: Node, loop: LoopRow) -> bool:
+    """True for a map that goes on no more: too many items failed, and none of them is yet to be redone."""
+    counts_old = loop.redo_chosen is not None or (loop.redo_failed and loop.redo_from is not None)
+    return loop.stop is None and not counts_old and _is_beyond(node, loop)
 
 
 def _is_beyond(node: Node, loop: LoopRow) -> bool:
@@ -626,9 +471,11 @@ def _tell_open_items(walk: Walk, path: str) -> None:
             return
         rows = walk.draft.items(path, "running", loop.cursor)
         told = rows[: walk.room]
-        if told:
-            walk.draft.require_bodies(walk.graph.body(told[0].path), [row.path for row in told])
         walk.room -= len(told)
+        if told:
+            body, scopes = walk.graph.body(told[0].path), [row.path for row in told]
+            walk.draft.require_bodies(body, scopes)
+            walk.draft.require_within(body, scopes, "running", walk.room)
         is_last = len(rows) < PAGE and len(told) == len(rows)
         walk.emit(do.MoveCursor(path=path, cursor=None if is_last else told[-1].index + 1))
         for row in told:
@@ -645,47 +492,20 @@ def _end_if_over(walk: Walk, path: str) -> None:
     if row.state is not TaskState.WAITING or loop.open:
         return
     node = walk.graph.node(path)
+    is_left = loop.redo_from is not None or (node.type is NodeType.MAP and loop.seen < loop.total)
+    if loop.stop is None and is_left:
+        return
     if loop.stop == "timeout":
         failure = timed_out("total", f"after {node.timeouts.total_ms} ms")
         walk.fail(path, "wait_failed", failure, retryable=False)
     elif node.type is NodeType.MAP:
-        if loop.stop is None and (loop.seen < loop.total or loop.redo_from is not None):
-            return
         if _is_beyond(node, loop):
-            walk.fail(path, "wait_failed", _items_failed(walk, loop), retryable=False)
+            walk.fail(path, "wait_failed", items_failed(walk, loop), retryable=False)
         elif loop.stop is not None:
             walk.cancel(path, loop.stop)
         else:
             walk.complete(path, "wait_succeeded", None)
     elif loop.failed:
-        walk.fail(path, "wait_failed", _iteration_failed(walk, loop), retryable=False)
+        walk.fail(path, "wait_failed", iteration_failed(walk, loop), retryable=False)
     elif loop.stop is not None:
         walk.cancel(path, loop.stop)
-
-
-def _items_failed(walk: Walk, loop: LoopRow) -> Failure:
-    named = ", ".join(loop.failures)
-    more = loop.failed - len(loop.failures)
-    message = f"{loop.failed} of {loop.results} items failed: {named}" + (f" and {more} more" if more else "")
-    if loop.failures:
-        walk.draft.require_scopes(loop.failures[:1])
-        error = walk.scope(loop.failures[0]).error or {}
-        cause = f"{error.get('type')}: {error.get('message')}"
-        message += f"; the first: {cause[:_LONGEST_CAUSE]}{'…' * (len(cause) > _LONGEST_CAUSE)}"
-    return Failure(
-        failure_class=FailureClass.EXEC_FAILED,
-        type=FailureType.ITEMS_FAILED.value,
-        message=message,
-        details={"failed": loop.failed, "total": loop.results, "items": [*loop.failures]},
-    )
-
-
-def _iteration_failed(walk: Walk, loop: LoopRow) -> Failure:
-    scope = walk.scope(scope_at(loop.path, loop.started - 1))
-    error = scope.error or {}
-    return Failure(
-        failure_class=FailureClass(error.get("failure_class", FailureClass.EXEC_FAILED)),
-        type=str(error.get("type")),
-        message=f"{scope.path} failed: {error.get('message')}",
-        details={"iteration": scope.index},
-    )

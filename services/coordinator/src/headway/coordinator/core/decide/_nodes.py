@@ -10,12 +10,12 @@ import orjson
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide import _children, _loops
 from headway.coordinator.core.decide._contracts import breach, variable_breach
+from headway.coordinator.core.decide._failures import TooLargeError, failed, need_room, too_large
 from headway.coordinator.core.decide._reading import stored_at
 from headway.coordinator.core.decide._scope import Scope
 from headway.coordinator.core.decide._signals import take_what_is_there
 from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.durations import parse_computed_duration
-from headway.coordinator.core.events import Failure
 from headway.coordinator.core.failure_types import FailureType
 from headway.coordinator.core.instants import is_local, parse_instant, split_zone
 from headway.coordinator.core.lookups import TooMuch, whole
@@ -24,7 +24,6 @@ from headway.coordinator.core.paths import scope_of
 from headway.coordinator.core.plan import (
     LOOP_NODES,
     WORKER_NODES,
-    FailureClass,
     Json,
     Node,
     NodeType,
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 200  # characters of a signal's name
 LONGEST_MS = 3_650 * 86_400_000  # of a wait
-PAYLOAD_LIMIT = 1 << 20  # bytes of JSON, for anything that is stored
 
 
 def create(walk: Walk, path: str) -> None:
@@ -97,7 +95,7 @@ def _dispatch(walk: Walk, path: str, node: Node, *, keep_input: bool) -> None:
     if node.input is not None and not (keep_input and walk.row(path).input is not None):
         try:
             _set_input(walk, path, node.input)
-        except _TooLargeError as error:
+        except TooLargeError as error:
             walk.fail(path, "decide_failed", error.failure, retryable=False)
             return
     dispatch(walk, path)
@@ -112,7 +110,7 @@ def _subflow(walk: Walk, path: str, node: Node, *, keep_input: bool) -> None:
     if failure is None and node.input is not None and not is_kept:
         try:
             _set_input(walk, path, node.input)
-        except _TooLargeError as error:
+        except TooLargeError as error:
             failure = error.failure
     if failure is not None:
         walk.fail(path, "decide_failed", failure, retryable=False)
@@ -169,15 +167,12 @@ def _join(walk: Walk, path: str, _node: Node) -> None:
     try:
         gathered = {name[1]: whole(scope.lookup(name)) if name in there else None for name in names}
     except TooMuch as error:
-        failure = Failure(
-            failure_class=FailureClass.EXEC_FAILED, type=FailureType.PAYLOAD_TOO_LARGE.value, message=str(error)
-        )
-        walk.fail(path, "decide_failed", failure, retryable=False)
+        walk.fail(path, "decide_failed", failed(FailureType.PAYLOAD_TOO_LARGE, str(error)), retryable=False)
         return
     document = Document(orjson.dumps(gathered))
     walk.effort.spend_bytes(len(document.raw))
-    if len(document.raw) > PAYLOAD_LIMIT:
-        failure = _too_large(f"the gathered output of {path}", len(document.raw))
+    failure = too_large(f"the gathered output of {path}", len(document.raw))
+    if failure is not None:
         walk.fail(path, "decide_failed", failure, retryable=False)
     else:
         walk.complete(path, "decide_succeeded", document)
@@ -189,7 +184,7 @@ def _set(walk: Walk, path: str, node: Node) -> None:
     try:
         document = _document(walk, values, f"the values of {path}")
         _document(walk, {**walk.run.vars, **values}, "the run's variables")
-    except _TooLargeError as error:
+    except TooLargeError as error:
         walk.fail(path, "decide_failed", error.failure, retryable=False)
         return
     plain = document.value  # decoded again: what was passed through undecoded must not stay so in the variables
@@ -207,7 +202,7 @@ def _finish(walk: Walk, path: str, node: Node) -> None:
     try:
         output = None if node.output is None else _document(walk, _render(scope, node.output), f"the output of {path}")
         message = None if node.message is None else _document(walk, _render(scope, node.message), f"message of {path}")
-    except _TooLargeError as error:
+    except TooLargeError as error:
         walk.fail(path, "decide_failed", error.failure, retryable=False)
         return
     if node.outcome == RunState.SUCCEEDED:
@@ -228,8 +223,7 @@ def _wait(walk: Walk, path: str, node: Node) -> None:
     try:
         due_at = _end_of_wait(walk, path, node)
     except _InvalidTimeError as error:
-        failure = Failure(failure_class=FailureClass.EXEC_FAILED, type=error.type, message=str(error))
-        walk.fail(path, "decide_failed", failure, retryable=False)
+        walk.fail(path, "decide_failed", failed(error.type, str(error)), retryable=False)
         return
     walk.emit(do.AwaitTask(path=path, due_at=due_at))
     walk.set_alarm(path, "wait", due_at)
@@ -244,7 +238,7 @@ def _end_of_wait(walk: Walk, path: str, node: Node) -> datetime:
         wait_ms = parse_computed_duration(spelt) if isinstance(spelt, str) else None
         if wait_ms is None or wait_ms > LONGEST_MS:
             problem = f"`duration` must be text such as 90s or 1m30s, and at most ten years, not {repr(spelt)[:100]}"
-            raise _InvalidTimeError(FailureType.INVALID_DURATION.value, problem)
+            raise _InvalidTimeError(FailureType.INVALID_DURATION, problem)
         return walk.at + timedelta(milliseconds=wait_ms)
     until = _rendered(scope, node.until) if node.until is not None else None
     local, zone = split_zone(until) if isinstance(until, str) else ("", "")
@@ -257,12 +251,11 @@ def _end_of_wait(walk: Walk, path: str, node: Node) -> datetime:
             "`until` must be RFC 3339 text with either an offset or one zone, such as 2030-01-31T09:00:00Z or "
             f"2030-01-31T09:00:00 Europe/Vienna, not {repr(until)[:100]}"
         )
-        raise _InvalidTimeError(FailureType.INVALID_INSTANT.value, problem)
+        raise _InvalidTimeError(FailureType.INVALID_INSTANT, problem)
     found = walk.draft.instant(local, zone or given)
     if found is None:
-        raise _InvalidTimeError(
-            FailureType.INVALID_INSTANT.value, f"there is no time {local[:100]} in a zone {(zone or given)[:100]}"
-        )
+        problem = f"there is no time {local[:100]} in a zone {(zone or given)[:100]}"
+        raise _InvalidTimeError(FailureType.INVALID_INSTANT, problem)
     return found
 
 
@@ -277,10 +270,7 @@ def _wait_for_event(walk: Walk, path: str, node: Node) -> None:
         given = _rendered(_scope_for(walk, path), node.event_name)
         if not isinstance(given, str) or not 0 < len(given) <= LONGEST_NAME or "\x00" in given:
             problem = f"`event` must be text of 1 to {LONGEST_NAME} characters, not {repr(given)[:100]}"
-            failure = Failure(
-                failure_class=FailureClass.EXEC_FAILED, type=FailureType.INVALID_EVENT_NAME.value, message=problem
-            )
-            walk.fail(path, "decide_failed", failure, retryable=False)
+            walk.fail(path, "decide_failed", failed(FailureType.INVALID_EVENT_NAME, problem), retryable=False)
             return
         name = given
         _keep_as_input(walk, path, Document.of(name))
@@ -315,17 +305,9 @@ _BEGIN: dict[NodeType, Callable[[Walk, str, Node], None]] = {
 class _InvalidTimeError(Exception):
     """What a template yielded is no time to wait for."""
 
-    def __init__(self, error_type: str, problem: str) -> None:
+    def __init__(self, kind: FailureType, problem: str) -> None:
         super().__init__(problem)
-        self.type = error_type
-
-
-class _TooLargeError(Exception):
-    """A value is over the payload limit."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
+        self.type = kind
 
 
 def _scope_for(walk: Walk, path: str) -> Scope:
@@ -339,20 +321,5 @@ def _render(scope: Scope, template: Template) -> Json:
 def _document(walk: Walk, value: Json, what: str) -> Document:
     document = Document.of(value)
     walk.effort.spend_bytes(len(document.raw))
-    if len(document.raw) > PAYLOAD_LIMIT:
-        raise _TooLargeError(_too_large(what, len(document.raw)))
+    need_room(what, len(document.raw))
     return document
-
-
-def too_large_to_keep(what: str, document: Document) -> Failure | None:
-    """The failure of a node whose output is over the limit; None: it is not."""
-    size = len(document.raw)
-    return _too_large(what, size) if size > PAYLOAD_LIMIT else None
-
-
-def _too_large(what: str, size: int) -> Failure:
-    return Failure(
-        failure_class=FailureClass.EXEC_FAILED,
-        type=FailureType.PAYLOAD_TOO_LARGE.value,
-        message=f"{what} has {size} bytes of JSON; the limit is {PAYLOAD_LIMIT}",
-    )

@@ -11,8 +11,8 @@ import orjson
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide._contracts import faults_in
+from headway.coordinator.core.decide._failures import expression_failure
 from headway.coordinator.core.decide._scope import Scope
-from headway.coordinator.core.decide._weighing import expression_failure
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.effort import TooMuchToDecide
 from headway.coordinator.core.machines import TaskState

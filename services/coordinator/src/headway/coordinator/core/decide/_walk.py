@@ -14,6 +14,7 @@ from headway.coordinator.core import actions as do
 from headway.coordinator.core.cel import ExpressionError
 from headway.coordinator.core.decide import _children, _loops, _nodes
 from headway.coordinator.core.decide._ending import settle
+from headway.coordinator.core.decide._failures import expression_failure, failure_of, too_large
 from headway.coordinator.core.decide._places import LOOKS
 from headway.coordinator.core.decide._retrying import pause_before_retry
 from headway.coordinator.core.decide._weighing import (
@@ -21,8 +22,6 @@ from headway.coordinator.core.decide._weighing import (
     LIVE,
     Names,
     Token,
-    expression_failure,
-    failure_of,
     names_of,
     weigh,
     weigh_failure,
@@ -418,7 +417,7 @@ class Walk:
 
     def complete_within_limit(self, path: str, via: str, output: Document) -> None:
         """A wait is over, if what it gathered can be stored."""
-        failure = _nodes.too_large_to_keep(f"the output of {path}", output)
+        failure = too_large(f"the output of {path}", len(output.raw))
         if failure is None:
             self.complete(path, via, output)
         else:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from headway.coordinator.core.cel import ExpressionError
+from headway.coordinator.core.decide._failures import expression_failure
 from headway.coordinator.core.decide._scope import Scope
 from headway.coordinator.core.effort import TooMuchToDecide
 from headway.coordinator.core.events import Failure
-from headway.coordinator.core.failure_types import FailureType
-from headway.coordinator.core.plan import Edge, EdgeKind, Expression, FailureClass, Json
+from headway.coordinator.core.plan import Edge, EdgeKind, Expression, FailureClass
 from headway.coordinator.core.templates import evaluate_condition
 
 if TYPE_CHECKING:
     from headway.coordinator.core.decide._walk import Walk
     from headway.coordinator.core.graph import Spot
-    from headway.coordinator.core.rows import TaskRow, TokenRow
+    from headway.coordinator.core.rows import TokenRow
 
 Names: TypeAlias = tuple[tuple[str, int | None], ...]  # failed nodes beside, each with the edge that handled it
 
@@ -65,45 +65,6 @@ def weigh_failure(walk: Walk, spot: Spot, failure: Failure) -> tuple[int | None,
     onward = DEAD if spot.node.optional else Token("failed", ((spot.name, handler),))
     tokens.extend((edge, onward) for edge in spot.outgoing if edge.on is EdgeKind.SUCCESS)
     return handler, tokens
-
-
-def expression_failure(error: ExpressionError | TooMuchToDecide, edge: Edge | None = None) -> Failure:
-    """An expression that could not be evaluated, as a failure of the node that needed it. `edge`: whose condition."""
-    details: dict[str, Json] = {}
-    if isinstance(error, ExpressionError):
-        details = {"expression": error.expression, "values": dict(error.types)}
-        if error.place is not None:
-            details |= {"line": error.place.line, "column": error.place.column}
-    if edge is not None:
-        details["edge"] = edge.index
-    error_type = (
-        FailureType.EXPRESSION_ERROR.value
-        if isinstance(error, ExpressionError)
-        else FailureType.DECISION_TOO_LARGE.value
-    )
-    return Failure(failure_class=FailureClass.EXEC_FAILED, type=error_type, message=str(error), details=details)
-
-
-def timed_out(which: str, message: str) -> Failure:
-    """The failure of a node whose time is over."""
-    return Failure(
-        failure_class=FailureClass.TIMEOUT,
-        type=FailureType(f"{which}_timeout").value,
-        message=f"{which} time-out: {message}",
-        details={"timeout": which},
-    )
-
-
-def failure_of(row: TaskRow) -> Failure:
-    """How a failed task failed, from its row."""
-    error = row.error or {}
-    details = error.get("details")
-    return Failure(
-        failure_class=row.failure_class or FailureClass.EXEC_FAILED,
-        type=str(error.get("type")),
-        message=str(error.get("message")),
-        details=details if isinstance(details, dict) else None,
-    )
 
 
 def names_of(row: TokenRow) -> Names:

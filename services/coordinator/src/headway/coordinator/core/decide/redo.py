@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headway.coordinator.core import actions as do
+from headway.coordinator.core.decide._taking_up import is_taken_up, places_in
 from headway.coordinator.core.decide._weighing import within_reach
 from headway.coordinator.core.decide.redo_plan import (
     Part,
@@ -20,7 +21,7 @@ from headway.coordinator.core.decide.redo_plan import (
     undone,
 )
 from headway.coordinator.core.machines import RunState, TaskState
-from headway.coordinator.core.paths import inside, loop_of
+from headway.coordinator.core.paths import inside
 from headway.coordinator.core.plan import NodeType
 from headway.coordinator.core.rows import TokenRow
 
@@ -83,9 +84,7 @@ def _kept_variables(walk: Walk, plan: RedoPlan, *, keep_input: bool) -> dict[str
 def _goes_on(walk: Walk, plan: RedoPlan, name: str, keep_input: bool) -> bool:  # noqa: FBT001 - as `reopen` has it
     """True for a repeat that takes up its iterations where they stopped."""
     loop = walk.draft.loop(name) if keep_input and name in plan.starts else None
-    is_chosen = any(loop_of(scope)[0] == name for scope in walk.chosen if scope)
-    unfinished = loop is not None and bool(loop.failed or loop.cancelled or loop.stop is not None)
-    return loop is not None and not loop.undone and (is_chosen or unfinished)
+    return loop is not None and is_taken_up(loop, NodeType.REPEAT, is_chosen=bool(places_in(name, walk.chosen)))
 
 
 def redo_scope(walk: Walk, scope: str, chosen: tuple[str, ...]) -> None:

@@ -23,7 +23,7 @@ from headway.coordinator.core.refusals import (
     NodeUndoes,
     NothingToRetry,
 )
-from headway.coordinator.core.rows import BEATEN, TaskRow, TokenRow, took_effect, was_undone
+from headway.coordinator.core.rows import BEATEN, PASSED_OVER, TaskRow, TokenRow, took_effect, was_undone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -281,7 +281,7 @@ def undone(part: Part) -> frozenset[str]:
 
 def was_passed_over(row: TaskRow) -> bool:
     """Its tokens did not let it run."""
-    return row.state is TaskState.CANCELLED and row.cause in ("not_chosen", "blocked", BEATEN)
+    return row.state is TaskState.CANCELLED and row.cause in PASSED_OVER
 
 
 def _was_stopped(row: TaskRow) -> bool:

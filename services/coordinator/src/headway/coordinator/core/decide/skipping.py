@@ -4,7 +4,7 @@ from functools import partial
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide._children import leave
-from headway.coordinator.core.decide._nodes import PAYLOAD_LIMIT
+from headway.coordinator.core.decide._contracts import breach, variable_breach
 from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.decide.redo import reopen
 from headway.coordinator.core.decide.redo_plan import (
@@ -15,10 +15,12 @@ from headway.coordinator.core.decide.redo_plan import (
     was_passed_over,
 )
 from headway.coordinator.core.document import Document
+from headway.coordinator.core.effort import TooMuchToDecide
 from headway.coordinator.core.events import NodeSkipped
 from headway.coordinator.core.graph import Spot
 from headway.coordinator.core.machines import REOPENINGS, SKIP_TRANSITION, TaskState
 from headway.coordinator.core.paths import is_within
+from headway.coordinator.core.payloads import LIMIT
 from headway.coordinator.core.plan import FINALLY, Json, NodeType
 from headway.coordinator.core.refusals import (
     InvalidArgument,
@@ -55,6 +57,7 @@ def skip(walk: Walk, event: NodeSkipped) -> None:
         remedy = "its result is that of its items or iterations; skip nodes in them"
         raise NodeNotSkippable(node=path, state=row.state, remedy=remedy)
     chosen = _chosen(walk, walk.graph.spot(path), event.output.value)
+    _need_contract(walk, path, event.output)
     if run.is_paused:
         if row.state not in SKIP_TRANSITION:
             raise _not_skippable(row)
@@ -109,9 +112,27 @@ def _chosen(walk: Walk, spot: Spot, value: Json) -> int | None:
 def _check_values(walk: Walk, value: Json) -> None:
     if not isinstance(value, dict):
         raise InvalidArgument(field="output", problem="that of a set node is an object of its values")
+    declared = walk.graph.plan.variables
+    unknown = [] if declared is None else sorted(value.keys() - declared.keys())
+    if unknown:
+        problem = f"the workflow has no variable {unknown[0]}; it has {', '.join(sorted(declared or ()))}"
+        raise InvalidArgument(field="output", problem=problem)
     size = len(Document.of({**walk.run.vars, **value}).raw)
-    if size > PAYLOAD_LIMIT:
+    if size > LIMIT:
         raise InvalidArgument(field="output", problem=f"the run's variables would have {size} bytes of JSON")
+
+
+def _need_contract(walk: Walk, path: str, output: Document) -> None:
+    """What is given by hand is held against what the workflow says of it, as what comes by itself is."""
+    node = walk.graph.node(path)
+    try:
+        broken = breach(node.output_schema, output, f"the output of {path}", walk.effort)
+        if node.type is NodeType.SET and isinstance(output.value, dict):
+            broken = variable_breach(walk.graph.plan.variables, output.value, walk.effort)
+    except TooMuchToDecide as error:
+        raise InvalidArgument(field="output", problem=str(error)) from None
+    if broken is not None:
+        raise InvalidArgument(field="output", problem=broken.message)
 
 
 def _not_skippable(row: TaskRow) -> NodeNotSkippable:
