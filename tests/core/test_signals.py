@@ -254,6 +254,23 @@ def test_a_signal_is_not_taken_after_its_time() -> None:
     assert world.output("pay") == 2
 
 
+def test_a_signal_that_may_not_wait_is_for_a_node_that_waits_already() -> None:
+    world = begin("""
+        nodes:
+          first: {type: call, handler: a}
+          pay: {type: wait_for_event, event: paid}
+        edges: [[first, pay]]
+    """)
+    world.signal("paid", 1, ttl_ms=0)
+    world.advance(seconds=1)
+    world.run_task("first")
+    assert world.waiting() == ["pay"]
+
+    world.signal("paid", 2, ttl_ms=0)
+
+    assert world.output("pay") == 2
+
+
 @pytest.mark.parametrize("reuse", ["true", "false"])
 def test_a_wait_that_is_run_again_needs_a_new_signal_unless_it_may_reuse_the_old(reuse: str) -> None:
     world = begin(f"""

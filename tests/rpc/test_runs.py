@@ -523,6 +523,17 @@ async def test_a_signal_whose_id_came_before_is_answered_as_it_was_and_says_whet
     assert await world.one("SELECT count(*) FROM signals WHERE name = 'document'") == 1
 
 
+async def test_name_and_id_of_a_signal_do_not_run_together(world: World) -> None:
+    await world.first.deploy(EVENT)
+    run_id = await world.first.start("waiting")
+
+    async with Client(world.first.address) as client:
+        one = await client.signal(run_id, "a", 1, id="b\nc")
+        other = await client.signal(run_id, "a\nb", 2, id="c")
+
+    assert [(each.seq, each.is_repeat) for each in (one, other)] == [(2, False), (3, False)]
+
+
 async def test_a_signal_past_its_time_is_not_taken(world: World) -> None:
     await world.first.deploy(
         "workflow: late\nnodes:\n  work: {type: call, handler: h}\n  ask: {type: wait_for_event, event: approval}\n"

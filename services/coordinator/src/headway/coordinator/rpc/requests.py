@@ -55,8 +55,8 @@ def request_id_of(text: str) -> UUID:
 
 
 def signal_request_id(run_id: UUID, name: str, event_id: str) -> UUID:
-    """The request id of a signal that has an id of its own: the same for the same event."""
-    return uuid5(run_id, f"{name}\n{event_id}")
+    """The request id of a signal that has an id of its own: the same for the same event. Neither text holds a NUL."""
+    return uuid5(run_id, f"{name}\x00{event_id}")
 
 
 def reason_text(text: str) -> str:

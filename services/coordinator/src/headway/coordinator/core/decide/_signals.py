@@ -105,7 +105,7 @@ def _scattered(walk: Walk, name: str) -> Iterator[TaskRow]:
 
 def _fits(walk: Walk, path: str, signal: SignalRow) -> bool:
     node = walk.graph.node(path)
-    if signal.taken_by is None and signal.expires_at is not None and signal.expires_at <= walk.at:
+    if signal.taken_by is None and _is_past_its_time(walk, signal):
         return False
     if node.payload_schema is not None and faults_in(node.payload_schema, signal.payload.value, walk.effort):
         return False
@@ -116,6 +116,11 @@ def _fits(walk: Walk, path: str, signal: SignalRow) -> bool:
         return evaluate_condition(node.filter, scope.lookup, scope.present, walk.effort)
     except ExpressionError:  # whoever sends signals must not be able to fail the node
         return False
+
+
+def _is_past_its_time(walk: Walk, signal: SignalRow) -> bool:
+    """At the instant at which it came it is in time, however short that is."""
+    return signal.expires_at is not None and signal.expires_at <= walk.at and signal.received_at < walk.at
 
 
 def _take(walk: Walk, path: str, signal: SignalRow) -> bool:
