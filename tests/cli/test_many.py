@@ -96,7 +96,7 @@ async def test_without_yes_and_a_terminal_nothing_is_done_to_many(
 
     assert result.code == 2
     assert "delete 1 run (1 more would be refused)?" in result.err
-    assert all(request.dry_run for request in coordinator.requests["runs.Bulk"])
+    assert {request.dry_run for request in coordinator.requests["runs.Bulk"]} == {True}
 
 
 @pytest.mark.parametrize(

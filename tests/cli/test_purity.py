@@ -18,7 +18,7 @@ from headway.api.runs.v1 import runs_pb2
 from headway.cli.__main__ import run
 from headway.cli.output import Output
 from tests.cli.conftest import CommandLine
-from tests.client.scripted_coordinator import Refusal, ScriptedCoordinator, Stream
+from tests.client.scripted_coordinator import Refusal, ScriptedCoordinator, Silence, Stream
 
 RUN = runs_pb2.Run(run_id="r1", workflow="orders", version=1, state=runs_pb2.RUN_STATE_SUCCEEDED, output=b'"done"')
 TASK = runs_pb2.Task(path="charge", type="call", state=runs_pb2.TASK_STATE_SUCCEEDED)
@@ -93,6 +93,19 @@ async def test_with_json_a_refusal_is_one_document_too(
         "error": {"reason": "RUN_NOT_FOUND", "message": "no run r1", "code": "NOT_FOUND", "metadata": {"a": "b"}}
     }
     assert "no run r1" in result.err
+
+
+@pytest.mark.parametrize(("option", "is_one_line"), [("--json", False), ("--json-lines", True)])
+async def test_a_refusal_is_spread_over_lines_as_documents_are_unless_each_has_a_line(
+    option: str, *, is_one_line: bool, headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Watch", Refusal(reason="RUN_NOT_FOUND", code=grpc.StatusCode.NOT_FOUND))
+    coordinator.script("runs.Get", Refusal(reason="RUN_NOT_FOUND", code=grpc.StatusCode.NOT_FOUND))
+
+    result = await headway("watch", "r1", option)
+
+    assert result.document["error"]["reason"] == "RUN_NOT_FOUND"
+    assert (len(result.out.splitlines()) == 1) is is_one_line
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -206,6 +219,15 @@ entry.main()
 """
 
 
+WATCHING = """
+import signal, sys
+from headway.cli import entry
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may let it be ignored
+sys.exit(entry.main())
+"""
+
+
 async def test_ctrl_c_while_it_is_being_imported_ends_it_without_a_word() -> None:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", SLOW), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
@@ -217,6 +239,25 @@ async def test_ctrl_c_while_it_is_being_imported_ends_it_without_a_word() -> Non
     _, err = await process.communicate()
 
     assert (process.returncode, err) == (-signal.SIGINT, b"")
+
+
+async def test_ctrl_c_while_it_waits_ends_it_without_a_word_with_the_code_that_shells_know(
+    coordinator: ScriptedCoordinator,
+) -> None:
+    script_success(coordinator)
+    coordinator.script("runs.Watch", Stream(messages=[runs_pb2.WatchResponse(event=EVENT)], then=Silence()))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", WATCHING, "watch", "r1", "--json-lines", "--address", coordinator.address),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert json.loads(await process.stdout.readline())["event"]["seq"] == 1
+
+    process.send_signal(signal.SIGINT)
+    out, err = await process.communicate()
+
+    assert (process.returncode, out, err) == (130, b"", b"")
 
 
 @pytest.mark.parametrize("command", [("list",), ("show", "r1"), ("show", "r1", "--json")], ids=" ".join)

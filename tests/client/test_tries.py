@@ -5,17 +5,45 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
+from typing import Any
 
 import grpc
 import pytest
 
 from headway.api.definitions.v1 import definitions_pb2
 from headway.api.runs.v1 import runs_pb2
-from headway.client import Client, DeadlinePassed, Patience, PayloadTooLarge, Refused, Unreachable, new_request_id
-from headway.client._connection import Outage
+from headway.client import (
+    Client,
+    DeadlinePassed,
+    Patience,
+    PayloadTooLarge,
+    Refused,
+    Unreachable,
+    _connection,
+    new_request_id,
+)
+from headway.client._connection import Connection, Outage
 from tests.client.scripted_coordinator import Plain, Refusal, ScriptedCoordinator, Silence
+
+
+class Clock:
+    """The client's clock, which stands until it is set forward."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(_connection, "time", made)
+    return made
+
 
 MUTATIONS: list[tuple[str, Callable[[Client], Awaitable[object]], object]] = [
     ("runs.Start", lambda client: client.start("w"), runs_pb2.StartResponse(run_id="r1")),
@@ -94,6 +122,38 @@ def test_clients_that_were_asked_for_the_same_time_do_not_come_back_at_once() ->
 
     assert 1 <= min(pauses) < 1.05
     assert 1.2 < max(pauses) < 1.3
+
+
+def unavailable() -> grpc.aio.AioRpcError:
+    return grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), "down")
+
+
+def test_patience_counts_from_the_first_try_that_failed(clock: Clock) -> None:
+    outage = Outage(Patience(give_up_after=timedelta(seconds=5), longest_pause=timedelta(seconds=1)), "here")
+
+    for _ in range(5):
+        outage.pause_after(unavailable())
+        clock.now += 1
+    with pytest.raises(Unreachable):
+        outage.pause_after(unavailable())
+
+    outage.end()
+    outage.pause_after(unavailable())
+
+
+def test_pauses_double_up_to_the_longest_however_long_an_outage_lasts(clock: Clock) -> None:
+    patience = Patience(
+        give_up_after=timedelta(days=1), first_pause=timedelta(seconds=1), longest_pause=timedelta(seconds=5)
+    )
+    outage = Outage(patience, "here")
+
+    pauses: list[float] = []
+    for _ in range(1_100):
+        pauses.append(outage.pause_after(unavailable()))
+        clock.now += pauses[-1]
+
+    bounds = [1, 2, 4, *[5] * 1_097]
+    assert [pause for pause, most in zip(pauses, bounds, strict=True) if not most / 2 <= pause <= most] == []
 
 
 @pytest.mark.parametrize(
@@ -193,3 +253,58 @@ def test_request_ids_of_one_caller_sort_by_time(monkeypatch: pytest.MonkeyPatch)
     assert ids == sorted(ids)
     assert len(set(ids)) == 1000
     assert {(uuid.UUID(each).version, uuid.UUID(each).variant) for each in ids} == {(7, uuid.RFC_4122)}
+
+
+async def test_a_refusal_from_elsewhere_is_no_answer_of_a_coordinator(coordinator: ScriptedCoordinator) -> None:
+    coordinator.script("runs.Get", Refusal(reason="DOWN", code=grpc.StatusCode.UNAVAILABLE, domain="proxy"))
+
+    async with Client(coordinator.address, patience=Patience(give_up_after=timedelta())) as client:
+        with pytest.raises(Unreachable):
+            await client.get("r1")
+
+
+class Stretch:
+    """A stream of a watch: it is quiet for so many seconds, tells something, and breaks."""
+
+    def __init__(self, clock: Clock, *, quiet: float = 0.0, tells: tuple[str, ...] = ()) -> None:
+        self.is_cancelled = False
+        self._clock = clock
+        self._quiet = quiet
+        self._tells = tells
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        self._clock.now += self._quiet
+        for each in self._tells:
+            yield each
+        raise unavailable()
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+@pytest.mark.parametrize(("quiet", "is_heard"), [(60.0, True), (6.0, False)])
+async def test_a_stream_that_was_quiet_for_longer_than_connecting_takes_was_connected(
+    quiet: float, *, is_heard: bool, clock: Clock
+) -> None:
+    patience = Patience(give_up_after=timedelta(seconds=5), first_pause=timedelta(milliseconds=1))
+    connection = Connection("127.0.0.1:1", patience=patience, message_limit=1_000, credentials=None)
+    stretches = [Stretch(clock), Stretch(clock, quiet=quiet), Stretch(clock, tells=("done",))]
+    left = iter(stretches)
+    heard: list[str] = []
+
+    def open_next(_request: None, *, timeout: float) -> Any:
+        assert timeout == patience.stretch.total_seconds()
+        return next(left)
+
+    stream: Any = connection.stream(open_next, lambda: None)
+    try:
+        async for each in stream:
+            heard.append(each)
+            break
+    except Unreachable:
+        pass
+    await stream.aclose()
+    await connection.close()
+
+    assert heard == ["done"] * is_heard
+    assert [stretch.is_cancelled for stretch in stretches] == [True, True, is_heard]

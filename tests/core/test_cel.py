@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from headway.coordinator.core.cel import (
@@ -329,6 +329,7 @@ PIECES = st.sampled_from(
         *("\\", '"', "$", "`", "@", "//", "\0", "\ud800", "\U0001f600", "\n", " "),
     ]
 )
+ANY_TEXT = st.lists(PIECES, max_size=14).map("".join) | st.text(max_size=30)
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
@@ -337,7 +338,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-@given(source=st.lists(PIECES, max_size=14).map("".join) | st.text(max_size=30), value=JSON_VALUES)
+@given(source=ANY_TEXT, value=JSON_VALUES)
 def test_any_text_on_any_value_gives_json_or_one_of_two_errors(source: str, value: object) -> None:
     try:
         result = compile_expression(source).evaluate({"input": value})  # pyright: ignore[reportArgumentType] - JSON
@@ -345,6 +346,17 @@ def test_any_text_on_any_value_gives_json_or_one_of_two_errors(source: str, valu
         return
 
     assert_is_json(result)
+
+
+def test_some_of_these_texts_have_a_value() -> None:
+    def has_value(source: str) -> bool:
+        try:
+            compile_expression(source).evaluate({"input": {"a": 1}})
+        except (ExpressionInvalid, ExpressionError):
+            return False
+        return True
+
+    assert find(ANY_TEXT, lambda source: "input" in source and has_value(source))
 
 
 def assert_is_json(value: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.coordinator.core import actions as do
+from headway.coordinator.core import effort
 from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.explaining import Scene, explain
 from headway.coordinator.core.machines import RunState
@@ -14,6 +15,7 @@ from headway.coordinator.core.state import EFFECTS
 from tests.core.flows import workflow
 from tests.core.invariants import begin, check_replay, check_what_is_undone
 from tests.core.simulator import World
+from tests.core.test_effort import COSTLY
 
 SEATS = """
     workflow: seats
@@ -341,6 +343,29 @@ def test_what_nobody_knew_of_before_a_retry_is_passed_over_a_few_at_a_time_and_t
     check_replay(world)
 
 
+def test_undoing_that_costs_much_goes_on_in_further_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    costly = SEATS.replace("book.output}", "book.output.no}").replace("${index}", f"${{{COSTLY}}}")
+    world = World(workflow(costly.replace('"${input}"', '"${input.guests}"')), thorough=False).start(
+        {"guests": [1, 2, 3], "l": list(range(50))}
+    )
+    world.run_task("hall")
+    while paths := [path for path in world.ready() if path != "pay"]:
+        for path in paths:
+            world.run_task(path, "text")
+    # Half of what a decision may compute is spent by little.
+    monkeypatch.setattr(effort, "DECISION_STEPS", 2 * effort.DECISION_STEPS - 10_000)
+
+    world.fail_task("pay")
+
+    left = [len(world.actions(do.LeaveStanding))]
+    while not world.ready():
+        assert world.fire(world.next_timer())
+        left.append(len(world.actions(do.LeaveStanding)))
+    assert left == [1, 1, 1, 0]
+    errors = {str((row.error or {})["type"]) for path, row in world.db.tasks.items() if path.endswith("unbook")}
+    assert errors == {"ExpressionError"}
+
+
 def test_what_a_retry_repeated_in_items_is_undone_with_what_it_gave_then() -> None:
     world = seated(0, 1)
     world.run_task("pay")
@@ -375,3 +400,47 @@ def test_what_undoes_in_an_item_is_told_with_what_it_undoes() -> None:
 
     assert reason.path == "seats[0].unbook"
     assert reason.message.startswith("It undoes seats[0].book. It has waited")
+
+
+ONE_BY_ONE = SEATS.replace(
+    'over: "${input}"', 'over: "${input}"\n        max_concurrency: 1\n        timeout: 1h'
+).replace("[[hall, ", "[[")
+
+
+def test_an_item_that_was_undone_and_not_taken_up_since_is_done_anew_whatever_a_later_retry_starts_from() -> None:
+    world = begin(ONE_BY_ONE, ["a", "b"])
+    for path in ("hall", "seats[0].book", "seats[0].note", "seats[1].book", "seats[1].note"):
+        world.run_task(path)
+    world.fail_task("pay")
+    assert undone(world) == ["seats[1].unbook", "seats[0].unbook", "no_hall"]
+    world.retry()
+    world.run_task("hall")
+    assert world.fire(world.next_timer())
+    assert world.task("seats").state == "failed"
+    assert undone(world) == ["no_hall"]
+
+    opened = world.retry("hall")
+
+    assert (opened.chosen, opened.reset) == (("hall", "seats"), ("pay",))
+    for path in ("hall", "seats[0].book", "seats[0].note", "seats[1].book", "seats[1].note", "pay"):
+        world.run_task(path)
+    assert world.state is RunState.SUCCEEDED
+    check_replay(world)
+
+
+def test_an_item_that_was_done_anew_is_not_done_once_more_by_the_next_retry() -> None:
+    world = seated(0, 1)
+    world.fail_task("pay")
+    undone(world)
+    world.retry()
+    for path in ("hall", "seats[0].book", "seats[0].note", "seats[1].book"):
+        world.run_task(path)
+    world.lease("seats[1].note")
+    world.cancel(compensate=False)
+    world.stopped("seats[1].note")
+    assert world.state is RunState.CANCELLED
+
+    world.retry()
+
+    assert world.ready() == ["seats[1].note"]
+    check_replay(world)

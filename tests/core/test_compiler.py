@@ -234,3 +234,29 @@ def test_one_variable_may_be_set_one_after_another_or_on_ways_of_which_only_one_
     result = compile_workflow(source)
 
     assert [fault.code.value for fault in result.faults if "both set" in fault.message] == []
+
+
+def test_what_sets_a_variable_after_a_failure_is_apart_from_what_waits_for_the_success_and_for_more() -> None:
+    one = "{type: set, values: {x: 1}}"
+    nodes = {"a": WORKER, "b": WORKER, "good": one, "bad": one}
+
+    apart = compile_workflow(workflow(nodes, "[[a, good], [b, good], {from: a, to: bad, on: failure}]"))
+    together = compile_workflow(workflow(nodes, "[[b, good], {from: a, to: bad, on: failure}]"))
+
+    assert [fault.code.value for fault in apart.faults] == []
+    assert [fault.code.value for fault in together.faults] == ["unordered_set"]
+
+
+def test_behind_an_edge_that_takes_some_failures_another_takes_the_rest() -> None:
+    edges = "[{from: a, to: some, on: failure, errors: [Other]}, {from: a, to: rest, on: failure}]"
+    source = workflow({"a": WORKER, "some": WORKER, "rest": WORKER}, edges)
+
+    assert compile_workflow(source).faults == ()
+
+
+@pytest.mark.parametrize(("on", "codes"), [("success", []), ("always", ["may_be_missing"])])
+def test_the_condition_of_an_edge_may_read_what_its_source_gave_if_that_succeeded(on: str, codes: list[str]) -> None:
+    edges = f"[{{from: a, to: b, on: {on}, when: nodes.a.output.x == 1}}, [a, c]]"
+    source = workflow({"a": WORKER, "b": WORKER, "c": WORKER}, edges)
+
+    assert [fault.code.value for fault in compile_workflow(source).faults if not fault.warning] == codes

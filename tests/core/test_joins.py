@@ -182,3 +182,32 @@ def test_a_join_that_the_retry_of_a_branch_brings_to_fire_excuses_the_other_fail
 
     assert world.task("a").disposition == "tolerated"
     assert world.state is RunState.SUCCEEDED
+
+
+def test_a_failure_that_another_join_counts_is_not_excused_by_the_one_that_a_retry_brings_to_fire() -> None:
+    world = invariants.begin("""
+        on_failure: drain
+        nodes:
+          shared: {type: call, handler: a}
+          here: {type: call, handler: a}
+          there: {type: call, handler: a}
+          one: {type: join, need: any}
+          other: {type: join, need: any}
+        edges:
+          - [shared, one]
+          - [shared, other]
+          - [here, one]
+          - [there, other]
+    """)
+    for name in ("shared", "here", "there"):
+        world.fail_task(name)
+
+    world.retry("here")
+
+    assert world.actions(ExcuseFailure) == []
+    world.run_task("here")
+    assert world.output("one") == {"here": None}
+    assert world.state is RunState.FAILED
+    assert world.run.error is not None
+    assert world.run.error["paths"] == ["shared", "there"]
+    invariants.check_replay(world)

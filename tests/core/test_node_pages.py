@@ -88,6 +88,7 @@ def test_the_engine_gives_no_failure_but_those_of_the_table() -> None:
 
 @pytest.mark.parametrize("name", scenarios.SCENARIOS)
 def test_what_fails_in_any_run_fails_as_its_page_tells(name: str) -> None:
+    seen: set[str] = set()
     for seed in range(12):
         choices = Seeded(seed)
         world = World(workflow(choices, simple=name in scenarios.SIMPLE, most_nodes=4))
@@ -98,3 +99,5 @@ def test_what_fails_in_any_run_fails_as_its_page_tells(name: str) -> None:
             told = {ending.type for ending in endings_of(node.type)}
             if found in {*FailureType} and node.type is not NodeType.REPEAT:  # its failure is that of what is in it
                 assert found in told, (path, node.type, found)
+                seen.add(found)
+    assert len(seen) > 1

@@ -334,6 +334,60 @@ def test_a_failure_that_did_not_count_because_of_the_join_counts_when_the_race_i
     check_replay(world)
 
 
+def test_failures_before_a_join_in_a_race_that_is_run_again_stay_tolerated_as_long_as_it_may_be_won() -> None:
+    world = begin("""
+        workflow: race
+        on_failure: drain
+        nodes:
+          fast: {type: call, handler: a}
+          slow: {type: call, handler: a}
+          slower: {type: call, handler: a}
+          either: {type: join, need: any, rest: cancel}
+          first: {type: join, need: any, rest: cancel}
+          use: {type: call, handler: a}
+        edges:
+          - [fast, first, use]
+          - [slow, either, first]
+          - [slower, either]
+    """)
+    world.fail_task("slow")
+    world.fail_task("slower")
+    world.run_task("fast")
+    world.fail_task("use")
+
+    world.retry("fast")
+
+    assert [world.task(name).disposition for name in ("slow", "slower")] == ["tolerated"] * 2
+    world.run_task("fast")
+    world.run_task("use")
+    assert world.state is RunState.SUCCEEDED
+    check_replay(world)
+
+
+def test_a_failure_that_counted_because_the_run_was_failing_when_its_join_fired_counts_no_more_after_a_retry() -> None:
+    world = begin("""
+        workflow: race
+        nodes:
+          odd: {type: call, handler: a}
+          sure: {type: call, handler: a}
+          first: {type: join, need: any, rest: cancel}
+        edges:
+          - {from: odd, on: failure, errors: [Other], to: first}
+          - {from: sure, on: always, to: first}
+    """)
+    world.lease("sure")
+    world.fail_task("odd")
+    world.succeed("sure")
+    assert (world.task("first").state, world.task("odd").disposition) == (TaskState.SUCCEEDED, "unhandled")
+    assert world.state is RunState.FAILED
+
+    assert world.retry().chosen == ("odd",)
+
+    assert (world.task("odd").state, world.task("odd").cause) == (TaskState.CANCELLED, "beaten")
+    assert world.state is RunState.SUCCEEDED
+    check_replay(world)
+
+
 def test_rest_without_a_need_is_a_fault() -> None:
     text = RACE.replace("need: any, ", "")
 

@@ -471,3 +471,17 @@ def test_what_the_map_further_out_gives_is_known_by_its_name() -> None:
         (10, 20, "over must be a list or a map, this is text"),
         (11, 52, "loops.outer.item has no cnt"),
     ]
+
+
+def test_of_a_value_in_which_an_expression_is_wrong_nothing_more_is_said() -> None:
+    source = """\
+    workflow: w
+    nodes:
+      a: {type: http, request: {url: u, headers: "${[nodes.nowhere.output]}"}}
+      b: {type: http, request: {url: u, headers: "${[1]}"}}
+    """
+
+    assert [(fault.line, fault.code.value) for fault in compile_workflow(dedent(source)).faults] == [
+        (3, "unknown_reference"),
+        (4, "type_mismatch"),
+    ]

@@ -19,7 +19,7 @@ from headway.coordinator.core.state import State
 from headway.coordinator.engine import deciding, lanes
 from headway.coordinator.engine.deciding import BATCH_STEPS, TURN_STEPS
 from headway.coordinator.engine.lanes import BATCH, LONGEST_WAIT, Committed, Ticket
-from headway.coordinator.store.errors import StoreEnded, translated
+from headway.coordinator.store.errors import StoreEnded, StoreUnavailable, translated
 from tests.engine.test_group_commit import doubled, lane_of, one_bucket, started, transactions
 from tests.rpc.world import ONE, World, until
 
@@ -158,6 +158,21 @@ async def test_what_was_left_comes_first_and_batches_grow_again_once_they_come_t
     assert batches == [list(range(20)), [2, 3, 4, 5], [4, 5, 6, 7], list(range(8, 16)), [16, 17, 18, 19, 100]]
 
 
+async def test_what_was_left_of_a_batch_that_waited_for_a_lock_waits_for_nobody_in_the_next() -> None:
+    seen: list[list[tuple[int, bool]]] = []
+
+    async def commit(batch: Sequence[Ticket[int]]) -> Committed[int]:
+        seen.append([(ticket.skips, ticket.waits) for ticket in batch])
+        if len(seen) == 1:
+            return Committed([], skipped=list(batch))
+        return Committed(doubled(batch[:1]).outcomes, left=list(batch[1:]))
+
+    async with lane_of(commit) as lane:
+        await asyncio.wait_for(lane.submit([1, 1]), 5)
+
+    assert seen == [[(0, False), (0, False)], [(1, True), (1, True)], [(0, False)]]
+
+
 async def test_a_run_that_was_locked_is_waited_for_although_others_are_left_before_it() -> None:
     batches: list[list[int]] = []
     more = iter(range(2, 100))
@@ -200,6 +215,22 @@ async def test_a_batch_that_the_database_ended_is_halved_until_it_comes_through(
     assert answers == [2 * item for item in range(size)]
     assert sizes[0] == size
     assert all(later <= max(size // 2, 1) for later in sizes[1:2])
+
+
+async def test_a_batch_whose_connection_broke_says_nothing_of_how_much_may_be_done_at_once() -> None:
+    sizes: list[int] = []
+
+    async def commit(batch: Sequence[Ticket[int]]) -> Committed[int]:
+        sizes.append(len(batch))
+        if len(sizes) == 1:
+            raise StoreUnavailable("the connection is gone")
+        return doubled(batch)
+
+    async with lane_of(commit) as lane:
+        for _ in range(2):
+            await lane.submit(list(range(BATCH)))
+
+    assert sizes == [BATCH, BATCH]
 
 
 async def test_a_transaction_that_kept_the_database_waiting_for_too_long_is_known_as_ended_by_it(world: World) -> None:

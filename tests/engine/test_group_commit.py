@@ -344,3 +344,19 @@ async def test_what_loses_the_database_each_time_it_is_tried_is_named_in_the_log
 
     (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
     assert record.getMessage() == "lane test: the database was lost each time that this was tried: 7 (5 times)"
+
+
+async def test_what_went_through_in_between_is_counted_anew(caplog: pytest.LogCaptureFixture) -> None:
+    lost = [True] * (lanes.LOST_TRIES - 1)
+    fates = iter([*lost, False, *lost])
+
+    async def commit(batch: Sequence[Ticket[int]]) -> Committed[int]:
+        if next(fates):
+            raise StoreUnavailable("the connection is gone")
+        return doubled(batch)
+
+    async with lane_of(commit) as lane:
+        for _ in range(2 * len(lost) + 1):
+            await lane.submit([7])
+
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2 * len(lost)

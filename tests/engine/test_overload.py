@@ -221,6 +221,26 @@ async def test_starts_over_two_buckets_are_all_refused_when_one_is_full(
 Commit = Callable[[Sequence[Ticket[int]]], Awaitable[Committed[int]]]
 
 
+async def test_a_page_of_many_runs_of_which_one_waited_too_long_is_to_be_asked_for_again_as_a_whole(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.first.deploy(ONE)
+    run_ids = [await world.first.start("one") for _ in range(2)]
+    request = runs_pb2.BulkRequest(
+        request_id=str(uuid4()), filter=runs_pb2.RunFilter(workflow="one"), pause=runs_pb2.BulkPause()
+    )
+    monkeypatch.setattr(lanes, "BATCH", BATCH + 1)  # as after a transaction that had too much to do
+    monkeypatch.setattr(lanes, "LONGEST_WAIT", -1.0)
+
+    refusal = await refusal_of(world.first.runs.Bulk(request))
+
+    assert (refusal.code, refusal.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
+    assert pause_of(refusal) >= timedelta(seconds=lanes.SOONEST)
+    monkeypatch.undo()
+    assert [each.refusal.reason for each in (await world.first.runs.Bulk(request)).results] == ["", ""]
+    assert [(await world.first.get(run_id)).run.HasField("paused_at") for run_id in run_ids] == [True, True]
+
+
 class Clock:
     """A monotonic clock that stands until it is set forward."""
 
@@ -349,6 +369,99 @@ async def test_new_work_is_refused_when_it_would_wait_too_long_at_the_pace_of_la
     gated.lane.submit([1])
 
 
+async def test_a_pace_that_changes_is_believed_by_a_quarter(gated: Gated) -> None:
+    gated.lane.submit([1], new=True)
+    await gated.until(1)
+    gated.lane.submit(range(4 * BATCH), new=True)
+    await gated.let_through()
+
+    for milliseconds in (4, 8):
+        await gated.let_through(BATCH * milliseconds / 1_000)
+
+    assert gated.lane.backlog == BATCH
+    assert gated.lane.wait == pytest.approx(BATCH * 0.005)
+
+
+async def test_a_wait_for_a_lock_tells_nothing_of_the_pace_of_new_work(gated: Gated) -> None:
+    gated.locked = {1}
+    gated.lane.submit([1], new=True)
+    await gated.until(1)
+    gated.lane.submit([2, 3], new=True)
+    await gated.let_through()
+    assert gated.batches[1] == [1]  # alone: nothing was settled
+
+    gated.locked = set()
+    await gated.let_through(5.0)
+
+    assert gated.lane._pace == 0.0
+
+
+async def test_room_that_is_kept_for_new_work_counts_until_it_is_given_back(
+    gated: Gated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "NEW_BYTES", 10)
+    gated.lane.submit([0])
+    await gated.until(1)
+    gated.lane.submit([1])
+    give_back = gated.lane.admit(1, 8, ahead=0.0)
+
+    with pytest.raises(Overloaded):
+        gated.lane.admit(1, 8, ahead=0.0)
+    give_back()
+    gated.lane.admit(1, 8, ahead=0.0)
+
+
+async def test_a_lane_that_is_idle_keeps_nobody_waiting_however_long_it_was(gated: Gated, time: Clock) -> None:
+    done = gated.lane.submit([1], new=True)
+    await gated.until(1)
+    gated._gates[0].set_result(0.01)
+    await done
+    await until(lambda: gated.lane._began_at is None, "the lane is idle")
+    time.now += 10 * lanes.NEW_SECONDS
+
+    assert gated.lane.wait == 0.0
+    gated.lane.submit([2], new=True)
+
+
+async def test_those_who_waited_too_long_leave_no_bytes_behind_and_those_who_stay_keep_their_order(
+    gated: Gated,
+) -> None:
+    gated.lane._stays = lambda item: item in {2, 3}
+    gated.lane._most = 3  # as after a transaction that had too much to do
+    gated.locked = {0}
+    skipped = gated.lane.submit([0])
+    await gated.until(1)
+    gated.lane.submit([1, 2, 3])
+
+    await gated.let_through(lanes.LONGEST_WAIT + 1)
+
+    assert gated.batches[1] == [2, 3]
+    assert gated.lane._bytes == 0
+    (answer,) = await skipped
+    assert isinstance(answer, Overloaded)
+
+
+async def test_where_hardly_anything_queues_a_transaction_begins_a_stride_after_the_last() -> None:
+    loop = asyncio.get_running_loop()
+    began: list[float] = []
+
+    async def commit(batch: Sequence[Ticket[int]]) -> Committed[int]:
+        began.append(loop.time())
+        if len(began) == 1:
+            second.append(lane.submit([2]))
+        return Committed([(ticket, ticket.item) for ticket in batch])
+
+    lane = Lane("strides", commit, group=lambda item: item, stride=0.2)
+    second: list[asyncio.Future[list[int]]] = []
+    running = asyncio.ensure_future(lane.run())
+
+    await lane.submit([1])
+    await second[0]
+
+    running.cancel()
+    assert began[1] - began[0] > 0.19
+
+
 async def test_a_pace_that_was_slow_is_forgotten_when_all_that_waits_is_taken(gated: Gated) -> None:
     gated.lane._pace = 1.0
     gated.lane.submit([1], new=True)
@@ -423,6 +536,21 @@ async def test_what_was_locked_beside_is_taken_up_by_a_lane_that_is_idle_by_then
     await gated.let_through()
 
     assert gated.batches[2] == [3]
+    beside.cancel()
+
+
+async def test_what_was_locked_beside_keeps_others_of_its_run_from_going_before_it(gated: Gated) -> None:
+    beside = asyncio.ensure_future(gated.lane.run_beside())
+    gated.lane.submit([-1])
+    await gated.until(1)
+    gated.lane.submit(range(lanes.BESIDE))
+    await gated.until(2)
+    gated.locked = {3}
+    gated.lane.submit(range(lanes.BESIDE))
+
+    await gated.let_through()
+
+    assert gated.batches[2] == [item for item in range(lanes.BESIDE) if item != 3]
     beside.cancel()
 
 

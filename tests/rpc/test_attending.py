@@ -113,6 +113,7 @@ async def test_a_worker_that_only_reports_is_seen_once_a_minute(world: World, mo
         await report()
     presence = world.first.engine.presence
     assert not presence._due
+    assert await seen() == first
     monkeypatch.setattr(attending, "NOTE_SECONDS", 0.0)
     await report()
 

@@ -13,8 +13,11 @@ import pytest
 
 from headway.api.events.v1 import events_pb2
 from headway.api.runs.v1 import runs_pb2
+from headway.coordinator.engine import deleting as engine_deleting
 from headway.coordinator.engine.children import Children
 from headway.coordinator.engine.deleting import Deletions
+from headway.coordinator.rpc.refusing import STATUS
+from headway.coordinator.store.errors import StoreUnavailable
 from headway.coordinator.store.statements import SQL
 from tests.rpc.children import DETACHED, GIVEN, LEAF, PARENT, begun, carry, carry_all, failed_child, handovers
 from tests.rpc.test_lists import end
@@ -473,6 +476,68 @@ async def test_children_whose_parents_were_not_told_stay_and_hold_up_no_others(
     assert await world.first.state(child) == "SUCCEEDED"
     await carry_all(world)
     assert await deletions(world).sweep() == 1
+
+
+async def test_a_run_that_somebody_holds_is_waited_for(world: World) -> None:
+    await world.first.deploy(ONE)
+    run_id = await world.first.start("one")
+    await work(world, run_id)
+
+    async with world.locked("SELECT 1 FROM runs WHERE run_id = $1 FOR UPDATE", UUID(run_id)):
+        deleting = asyncio.ensure_future(delete(world, run_id))
+        await world.until_blocked()
+        assert not deleting.done()
+
+    assert await deleting
+    assert await rows(world, run_id) == {}
+
+
+async def test_a_run_that_is_never_where_it_was_seen_is_to_be_deleted_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none_deleted(*_: object, **__: object) -> set[UUID]:
+        return set()
+
+    await world.first.deploy(ONE)
+    run_id = await world.first.start("one")
+    await work(world, run_id)
+    monkeypatch.setattr(engine_deleting, "delete_ended", none_deleted)
+
+    refused = await refusal_of(delete(world, run_id))
+
+    assert (refused.code, refused.reason) == (STATUS["STORE_UNAVAILABLE"], "STORE_UNAVAILABLE")
+
+
+async def test_a_look_that_the_database_fails_is_followed_by_the_next_and_by_clearing_up(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    looks = 0
+    cleared: list[int] = []
+    again = asyncio.Event()
+
+    async def sweep(_: Deletions) -> int:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise StoreUnavailable("it is gone")
+        return 0
+
+    async def clear(_: Deletions) -> None:
+        cleared.append(looks)
+        again.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(engine_deleting, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(Deletions, "sweep", sweep)
+    monkeypatch.setattr(Deletions, "clear", clear)
+
+    deletions(world)
+    await again.wait()
+
+    assert cleared == [2]
+
+    (said,) = [record for record in caplog.records if "expired runs" in record.getMessage()]
+    assert (said.levelname, said.getMessage()) == ("WARNING", "expired runs were not deleted: it is gone")
 
 
 async def test_two_coordinators_that_delete_the_same_runs_delete_each_once(world: World) -> None:

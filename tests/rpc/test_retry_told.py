@@ -96,6 +96,27 @@ async def test_of_a_chosen_node_in_an_item_it_tells_that_item_and_what_begins_an
     assert (list(told.chosen), list(told.reset)) == (["each"], ["after", "last"])
 
 
+POLLED = """
+workflow: polled
+nodes:
+  poll: {type: repeat, until: "index == 2", max_iterations: 9, body: {type: call, handler: h}}
+"""
+
+
+async def test_of_a_repeat_it_tells_the_iterations_that_were_begun_and_none_that_might_be(world: World) -> None:
+    await world.first.deploy(POLLED)
+    broken, whole = [await world.first.start("polled") for _ in range(2)]
+    await work(world, broken, "poll[1].step")
+    await work(world, whole)
+
+    (on,) = (await world.first.retry(broken, dry_run=True)).items
+    (anew,) = (await world.first.retry(whole, "poll", dry_run=True)).items
+
+    assert (on.path, on.anew, on.total) == ("poll", False, 2)
+    assert (on.failed, on.kept, on.unbegun) == (1, 1, 0)
+    assert (anew.path, anew.anew, anew.total) == ("poll", True, 3)
+
+
 async def test_of_many_failed_items_the_first_twenty_are_named(world: World) -> None:
     await world.first.deploy(ITEMS.replace("max_concurrency: 4", "max_concurrency: 50\n    tolerate: {count: 24}"))
     run_id = await world.first.start("items", list(range(30)))

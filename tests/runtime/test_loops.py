@@ -51,3 +51,19 @@ async def test_a_loop_that_waits_ends_at_once_when_it_is_told_to(fails: bool) ->
 
     async with asyncio.timeout(10):
         await loop
+
+
+async def test_failures_are_counted_anew_after_a_step_that_went_well(caplog: pytest.LogCaptureFixture) -> None:
+    loops = Loops(backoff=SHORT, chance=random.Random(1))
+    fates = iter([False, False, True, False])
+
+    async def step() -> None:
+        fate = next(fates, None)
+        if fate is None:
+            loops.stop()
+        elif not fate:
+            raise OSError
+
+    await loops.keep("trying", step)
+
+    assert [vars(record)["failures"] for record in caplog.records] == [1, 2, 1]

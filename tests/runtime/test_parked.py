@@ -46,3 +46,25 @@ def test_a_batch_shrinks_to_one_and_grows_to_its_most() -> None:
     sizes = [(size.shrink(), size.size)[1] for _ in range(5)] + [(size.grow(), size.size)[1] for _ in range(5)]
 
     assert sizes == [5, 2, 1, 1, 1, 2, 4, 8, 10, 10]
+
+
+class Longest(random.Random):
+    """Every pause is as long as it may be."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return max(a, b)
+
+
+def test_what_fails_again_soon_after_its_time_has_come_waits_longer_and_much_later_it_begins_anew() -> None:
+    now = 0.0
+    backoff = Backoff(initial=timedelta(seconds=1), cap=timedelta(seconds=30))
+    parked: Parked[str] = Parked(backoff=backoff, chance=Longest(), clock=lambda: now)
+    assert parked.park("a") == 1.0
+
+    now = 100.0
+    assert parked.waiting() == []
+    assert parked.park("a") == 2.0
+
+    now = 1_000.0
+    assert parked.waiting() == []
+    assert parked.park("a") == 1.0

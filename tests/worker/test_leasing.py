@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -11,8 +12,10 @@ import grpc
 import pytest
 
 from headway.api.tasks.v1 import tasks_pb2
+from headway.runtime.backoff import Backoff
 from headway.runtime.queues import stream_of
-from headway.worker import Context
+from headway.worker import Context, _leasing
+from headway.worker._pace import BUSY, OUTAGE, Pauses
 from tests.worker.conftest import Bench, nothing
 
 
@@ -364,3 +367,90 @@ async def test_the_lines_of_a_handlers_logger_carry_its_task(bench: Bench, caplo
     (line,) = (record.__dict__ for record in caplog.records if record.message == "something odd")
     assert (line["name"], line["run_id"], line["path"]) == ("headway.worker.handler", "run-1", "crop")
     assert (line["workflow"], line["attempt"]) == ("orders", 1)
+
+
+@dataclass
+class Paused:
+    """The pauses that were to be made: by which plan, after how many failures in a row. None lasts."""
+
+    after: list[tuple[Backoff, int]] = field(default_factory=list[tuple[Backoff, int]])
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@pytest.fixture
+def paused(monkeypatch: pytest.MonkeyPatch) -> Paused:
+    noted = Paused()
+
+    class Noting(Pauses):
+        def next(self) -> float:
+            super().next()
+            noted.after.append((self._plan, self._failures))
+            noted.changed.set()
+            return 0.0
+
+    monkeypatch.setattr(_leasing, "Pauses", Noting)
+    return noted
+
+
+async def test_pauses_between_busy_answers_grow(bench: Bench, paused: Paused) -> None:
+    bench.registry.handler("run")(nothing)
+    bench.dispatch("t1", "run")
+    busy = [tasks_pb2.LeaseResult(answer=tasks_pb2.LEASE_ANSWER_BUSY)] * 3
+    bench.coordinator.script.lease = lambda item: busy.pop() if busy else bench.coordinator.grant(item)
+
+    async with bench.worker():
+        await bench.coordinator.until_reported("t1")
+        assert paused.after == [(BUSY, 1), (BUSY, 2), (BUSY, 3)]
+
+
+async def test_pauses_of_an_outage_grow_until_a_call_is_answered(bench: Bench, paused: Paused) -> None:
+    bench.registry.handler("run")(nothing)
+    bench.coordinator.script.aborts["lease"].extend([grpc.StatusCode.UNAVAILABLE] * 2)
+    bench.dispatch("t1", "run")
+
+    async with bench.worker():
+        await bench.coordinator.until_reported("t1")
+        bench.coordinator.script.aborts["lease"].append(grpc.StatusCode.UNAVAILABLE)
+        bench.dispatch("t2", "run")
+        await bench.coordinator.until_reported("t2")
+        assert paused.after == [(OUTAGE, 1), (OUTAGE, 2), (OUTAGE, 1)]
+
+
+async def test_after_a_refusal_of_a_whole_call_it_is_not_gone_on_at_full_speed(bench: Bench, paused: Paused) -> None:
+    bench.coordinator.script.aborts["lease"].append(grpc.StatusCode.INVALID_ARGUMENT)
+    bench.dispatch("t1", "run")
+
+    async with bench.worker():
+        async with asyncio.timeout(10):
+            await paused.changed.wait()
+        assert paused.after == [(OUTAGE, 1)]
+
+
+async def test_a_message_that_was_let_go_is_taken_over_by_the_same_worker_too(bench: Bench) -> None:
+    bench.registry.handler("run")(nothing)
+    bench.coordinator.script.aborts["lease"].append(grpc.StatusCode.INVALID_ARGUMENT)
+    bench.dispatch("t1", "run")
+
+    async with bench.worker(settings={"claim_idle": timedelta(milliseconds=300)}):
+        await bench.coordinator.until_reported("t1")
+
+    assert len({item.grant_key for item in bench.coordinator.leases}) == 2
+    assert bench.left() == 0
+
+
+async def test_in_a_drain_what_is_busy_is_left_to_others(bench: Bench) -> None:
+    asked, may_answer = threading.Event(), threading.Event()
+
+    def busy(_: tasks_pb2.LeaseItem) -> tasks_pb2.LeaseResult:
+        asked.set()
+        may_answer.wait(10)
+        return tasks_pb2.LeaseResult(answer=tasks_pb2.LEASE_ANSWER_BUSY)
+
+    bench.coordinator.script.lease = busy
+    bench.dispatch("t1", "run")
+    async with bench.worker(drained_within=8) as drain:
+        assert await asyncio.to_thread(asked.wait, 10)
+        drain.set()
+        may_answer.set()
+
+    assert (len(bench.coordinator.leases), bench.pending()) == (1, 1)

@@ -252,6 +252,23 @@ async def test_a_handler_that_runs_long_has_its_message_acknowledged_at_a_renew(
     assert bench.coordinator.report_of("t1").HasField("succeeded")
 
 
+async def test_the_message_of_a_handler_that_has_not_run_for_long_stays(bench: Bench) -> None:
+    may_end = asyncio.Event()
+
+    @bench.registry.handler("wait")
+    async def wait(_: Any) -> None:
+        await may_end.wait()
+
+    bench.coordinator.lease_seconds = 0.45
+    bench.dispatch("t1", "wait")
+    async with bench.worker():
+        await bench.coordinator.until(lambda: len(bench.coordinator.renewals) == 4)
+        assert bench.left() == 1
+        may_end.set()
+
+    assert bench.left() == 0
+
+
 async def test_many_leases_are_renewed_in_one_call(bench: Bench) -> None:
     may_end = asyncio.Event()
 

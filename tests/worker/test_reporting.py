@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -13,9 +13,12 @@ import orjson
 import pytest
 
 from headway.api.tasks.v1 import tasks_pb2
-from headway.worker import Final, Retryable
+from headway.worker import Final, Retryable, _reporting
+from headway.worker._coordinator import Coordinator
 from headway.worker._serving import Serving
 from tests.worker.conftest import Bench
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 class CardDeclined(Final):
@@ -77,6 +80,7 @@ async def test_a_retryable_error_may_ask_for_a_pause(bench: Bench, after: float,
 async def test_an_error_that_asks_for_no_pause_leaves_it_to_the_policy(bench: Bench) -> None:
     failed = (await run_one(bench, raising(Retryable("try later")))).failed
 
+    assert failed.message == "try later"
     assert not failed.HasField("retry_after")
 
 
@@ -276,7 +280,7 @@ async def test_an_undeliverable_report_leaves_its_message_unacknowledged(bench: 
     bench.coordinator.script.always_abort["renew"] = grpc.StatusCode.UNAVAILABLE
     bench.registry.handler("run")(returning("lost"))
     bench.dispatch("t1", "run")
-    async with bench.worker():
+    async with bench.worker(drained_within=5):
         await bench.coordinator.until(lambda: len(bench.coordinator.report_calls) >= 1)
         # The drain ends when the lease has: well before its own time-out.
 
@@ -297,10 +301,49 @@ async def test_a_report_refused_as_a_whole_is_not_repeated(bench: Bench) -> None
     bench.coordinator.script.always_abort["report"] = grpc.StatusCode.INVALID_ARGUMENT
     bench.registry.handler("run")(returning("refused"))
     bench.dispatch("t1", "run")
-    async with bench.worker():
+    async with bench.worker(drained_within=5):
         await bench.coordinator.until(lambda: len(bench.coordinator.report_calls) == 1)
 
     assert len(bench.coordinator.report_calls) == 1
+    assert bench.pending() == 1
+
+
+async def test_a_report_that_an_answer_leaves_out_is_made_again_after_a_pause(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = Coordinator.report
+    pauses: list[float] = []
+
+    async def cut_short(self: Coordinator, items: Sequence[tasks_pb2.ReportItem]) -> Sequence[tasks_pb2.ReportResult]:
+        results = await report(self, items)
+        return results if pauses else []
+
+    async def noted(seconds: float, _drain: asyncio.Event) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(Coordinator, "report", cut_short)
+    monkeypatch.setattr(_reporting, "pause", noted)
+    bench.registry.handler("run")(returning(1))
+    bench.dispatch("t1", "run")
+    async with bench.worker(drained_within=5):
+        await bench.coordinator.until(lambda: len(bench.coordinator.reports) == 2)
+
+    assert len(pauses) == 1
+    assert bench.left() == 0
+
+
+async def test_a_failure_that_is_refused_as_the_result_was_is_left_to_its_lease(bench: Bench) -> None:
+    refusal = tasks_pb2.Refusal(reason="MALFORMED", message="no")
+    bench.coordinator.script.report = lambda _: tasks_pb2.ReportResult(
+        answer=tasks_pb2.REPORT_ANSWER_REFUSED, refusal=refusal
+    )
+    bench.registry.handler("run")(returning("refused"))
+    bench.dispatch("t1", "run", traceparent=TRACE)
+    async with bench.worker(drained_within=5):
+        await bench.coordinator.until(lambda: len(bench.coordinator.reports) == 2)
+
+    assert [item.WhichOneof("outcome") for item in bench.coordinator.reports] == ["succeeded", "failed"]
+    assert {item.traceparent for item in bench.coordinator.reports} == {TRACE}
     assert bench.pending() == 1
 
 

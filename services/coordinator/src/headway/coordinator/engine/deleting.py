@@ -30,7 +30,9 @@ class Deletions:
         engine.keep(self._keep_looking, "retention")
 
     async def delete(self, run_ids: Sequence[UUID], namespace: str, *, dry_run: bool = False) -> list[bool | Refusal]:
-        """Delete runs; for each, in order, whether there was one, or why it stays. A dry run only says so.
+        """Delete runs, each named once; for each, in order, whether there was one, or why it stays.
+
+        A dry run only says so.
 
         Raises:
             StoreUnavailable: the database does not answer, or somebody held a run all the while.
@@ -55,7 +57,7 @@ class Deletions:
             final = {run_id: end for run_id, end in final.items() if run_id not in untold}
             gone = final if dry_run else await delete_ended(self._pool, final, wait=tries > 0)
             answers |= dict.fromkeys(gone, True)
-            if len(answers) == len({*run_ids}):
+            if len(answers) == len(run_ids):
                 return [answers[run_id] for run_id in run_ids]
         raise StoreUnavailable("a run that was to be deleted was locked by others")
 

@@ -263,8 +263,6 @@ class Lane(Generic[Item]):
                     await asyncio.sleep(self._stride - seconds)
             self._began_at = None
             self._woken.clear()
-            if self.backlog:
-                self._woken.set()
 
     async def run_beside(self) -> None:
         """Serve, beside `run`, what waits when much does: while one transaction is at the database, decide the next."""

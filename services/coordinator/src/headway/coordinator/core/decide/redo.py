@@ -95,7 +95,7 @@ def redo_scope(walk: Walk, scope: str, chosen: tuple[str, ...]) -> None:
     gone = undone(part)
     plan = plan_part(part, chosen, gone)
     if not plan.nodes:
-        plan = plan_part(part, tuple(name for name in part.graph.starts if part.task(name) is not None), gone)
+        plan = plan_part(part, part.graph.starts, gone)
     _redo(walk, part, plan, keep_input=True)
     walk.touch(scope)
 
