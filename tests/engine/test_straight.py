@@ -15,7 +15,8 @@ import pytest
 
 from headway.api.tasks.v1 import tasks_pb2
 from headway.coordinator.engine import deciding
-from tests.rpc.world import JOIN, ONE, SECONDS, TWO, Coordinator, Dispatch, World, succeeded
+from tests.rpc.world import JOIN, ONE, TWO, Coordinator, Dispatch, World, succeeded
+from tests.waiting import SECONDS
 
 TIMED = (
     "workflow: timed\nnodes:\n"

@@ -8,17 +8,16 @@ import asyncpg
 import pytest
 from redis.asyncio import Redis
 
-from tests.relay.world import ScriptedCoordinator, World, apply_schema
+from tests.relay.world import ScriptedCoordinator, World
 
 
 @pytest.fixture
-async def world(empty_database_url: str, redis_url: str) -> AsyncIterator[World]:
-    await apply_schema(empty_database_url)
-    database = await asyncpg.connect(empty_database_url)
+async def world(database_url: str, redis_url: str) -> AsyncIterator[World]:
+    database = await asyncpg.connect(database_url)
     redis = Redis.from_url(redis_url, decode_responses=True)
     coordinator = ScriptedCoordinator()
     await coordinator.start()
-    yield World(empty_database_url, redis_url, database, redis, coordinator)
+    yield World(database_url, redis_url, database, redis, coordinator)
     await coordinator.stop()
     await redis.aclose()
     await database.close()

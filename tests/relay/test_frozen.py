@@ -14,7 +14,8 @@ import pytest
 
 from headway.relay import store
 from tests.relay.test_outages import relay_process
-from tests.relay.world import World, until
+from tests.relay.world import World
+from tests.waiting import until
 
 # Stops whoever takes rows while it holds the first of them.
 STALL = """

@@ -13,7 +13,8 @@ import pytest
 
 from headway.api.events.v1 import events_pb2
 from headway.relay.messages import NotPublishableError, handover_event
-from tests.relay.world import World, until
+from tests.relay.world import World
+from tests.waiting import until
 
 BODY = b'{"type": "SignalReceived", "event": {"name": "approval", "payload": 12345678901234567890123.10}}'
 

@@ -22,7 +22,8 @@ from headway.relay.store import Outbox, close_pool, connect_pool
 from headway.relay.telemetry import Telemetry
 from headway.runtime.channels import open_channel
 from headway.runtime.queues import stream_of
-from tests.relay.world import World, until
+from tests.relay.world import World
+from tests.waiting import until
 
 STREAM = stream_of("default/work")
 OFTEN = timedelta(milliseconds=50)

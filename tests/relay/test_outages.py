@@ -19,7 +19,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from redis.asyncio import Redis
 
 from headway.cli.embedded import EmbeddedRedis
-from tests.relay.world import World, until
+from tests.relay.world import World
+from tests.waiting import until
 
 # Stops a transaction that has deleted rows at its commit.
 STALL = """

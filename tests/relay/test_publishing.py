@@ -12,7 +12,8 @@ import asyncpg
 import pytest
 
 from headway.runtime.queues import stream_of
-from tests.relay.world import World, until
+from tests.relay.world import World
+from tests.waiting import until
 
 HOUR = timedelta(hours=1)
 

@@ -19,7 +19,8 @@ from headway.relay.coordinator import DELIVER_DEADLINE
 from headway.relay.messages import DISPATCH_FIELDS, Dispatch, NotPublishableError, dispatch_values
 from headway.relay.telemetry import Telemetry
 from headway.relay.wakes import Wakes
-from tests.relay.world import World, until
+from tests.relay.world import World
+from tests.waiting import until
 
 RUN = UUID("0190c5a8-0000-7000-8000-000000000001")
 TRACE = "00-11111111111111111111111111111111-2222222222222222-01"

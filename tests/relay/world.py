@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -24,36 +23,9 @@ from headway.relay.__main__ import relay
 from headway.relay.settings import RelaySettings
 from headway.runtime.queues import stream_of
 
-MIGRATIONS = [
-    migration.read_text(encoding="utf-8")
-    for migration in sorted(Path("services/coordinator/src/headway/coordinator/store/migrations").glob("*.sql"))
-]
 QUEUE = "default/work"
 
 Fields = dict[str, str]
-
-
-async def until(condition: Callable[[], Any], what: str, *, seconds: float = 20.0) -> Any:
-    """Wait until a condition, plain or async, holds; answers its value."""
-    deadline = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if inspect.isawaitable(value):
-            value = await value
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds} s: {what}")
-        await asyncio.sleep(0.005)
-
-
-async def apply_schema(url: str) -> None:
-    connection = await asyncpg.connect(url)
-    try:
-        for migration in MIGRATIONS:
-            await connection.execute(migration)
-    finally:
-        await connection.close()
 
 
 @dataclass

@@ -183,6 +183,38 @@ nodes:
 """
 
 
+NESTED = """
+workflow: nested
+nodes:
+  outer:
+    type: map
+    over: "${input}"
+    body:
+      nodes:
+        inner: {type: map, over: [1, 2, 3], body: {type: call, handler: h.each}}
+"""
+
+
+async def test_items_of_inner_maps_begin_and_stop_and_are_taken_up_in_pages(world: World) -> None:
+    await world.first.deploy(NESTED)
+    run_id = await world.first.start("nested", list(range(60)))
+    for _ in range(5):
+        await world.first.fire(await world.let_timers_come_due(run_id))
+    assert len(await world.dispatches(run_id)) == 180
+
+    await world.first.cancel(run_id)
+    for _ in range(5):
+        await world.first.fire(await world.let_timers_come_due(run_id))
+    assert await world.first.state(run_id) == "CANCELLED"
+    assert await world.one("SELECT count(*) FROM scopes WHERE state <> 'cancelled'") == 0
+
+    await world.first.retry(run_id)
+    await work_all(world, run_id)
+
+    assert await world.first.state(run_id) == "SUCCEEDED"
+    assert await world.one("SELECT count(*) FROM scopes WHERE state = 'succeeded'") == 60 + 180
+
+
 async def test_items_wait_for_signals_of_their_own_which_why_names_and_one_of_them_ends_the_run(world: World) -> None:
     await world.first.deploy(PAPERS)
     run_id = await world.first.start("papers", ["a", "b", "c"])

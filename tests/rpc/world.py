@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -37,8 +36,7 @@ from headway.coordinator.store.pool import open_pool
 from headway.runtime.serving import MESSAGE_LIMIT, serve
 from tests import servers
 from tests.orphans import orphans
-
-SECONDS = 20.0  # how long anything may take before a test gives up
+from tests.waiting import until
 
 ONE = "workflow: one\nnodes:\n  work: {type: call, handler: h.work, input: '${input}', lease: 60s}\n"
 TWO = (
@@ -428,20 +426,6 @@ class World:
 
         await until(enough, f"{backends} backends are blocked")
         return found
-
-
-async def until(condition: Callable[[], Any], what: str) -> None:
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + SECONDS
-    while True:
-        value = condition()
-        if asyncio.iscoroutine(value):
-            value = await value
-        if value:
-            return
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {SECONDS} s: {what}")
-        await asyncio.sleep(0.002)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,8 @@ import pytest
 
 from headway.timers import store
 from tests.timers.test_telling import _looks, service_process
-from tests.timers.world import World, until
+from tests.timers.world import World
+from tests.waiting import until
 
 OLDEST = """
 SELECT count(*) FROM pg_stat_activity

@@ -19,7 +19,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from headway.api.timers.v1 import timers_pb2
 from headway.timers import store
-from tests.timers.world import FAILED, STALE, Item, World, until
+from tests.timers.world import FAILED, STALE, Item, World
+from tests.waiting import until
 
 
 async def test_timers_fire_in_the_order_in_which_they_are_due(world: World) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import UUID, uuid4
 
@@ -21,10 +19,6 @@ from headway.api.timers.v1 import timers_pb2, timers_pb2_grpc
 from headway.timers.__main__ import timers
 from headway.timers.settings import TimersSettings
 
-MIGRATIONS = [
-    migration.read_text(encoding="utf-8")
-    for migration in sorted(Path("services/coordinator/src/headway/coordinator/store/migrations").glob("*.sql"))
-]
 FIRED, STALE, FAILED = timers_pb2.FIRE_ANSWER_FIRED, timers_pb2.FIRE_ANSWER_STALE, timers_pb2.FIRE_ANSWER_FAILED
 
 BLANK: dict[str, Any] = {
@@ -40,29 +34,6 @@ BLANK: dict[str, Any] = {
 
 Item: TypeAlias = tuple[str, str, str, int]
 """Run, path, kind (`lease` for a lease) and attempt."""
-
-
-async def until(condition: Callable[[], Any], what: str, *, seconds: float = 20.0) -> Any:
-    """Wait until a condition, plain or async, holds; answers its value."""
-    deadline = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if inspect.isawaitable(value):
-            value = await value
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds} s: {what}")
-        await asyncio.sleep(0.005)
-
-
-async def apply_schema(url: str) -> None:
-    connection = await asyncpg.connect(url)
-    try:
-        for migration in MIGRATIONS:
-            await connection.execute(migration)
-    finally:
-        await connection.close()
 
 
 FIRE_TIMERS = """
