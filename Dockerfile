@@ -41,7 +41,8 @@ ENV PATH=/opt/headway/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /home/headway
 USER headway
 EXPOSE 7710
-HEALTHCHECK --interval=5s --timeout=5s --start-period=20s --retries=3 \
+# The check gives the service three seconds by itself; on a busy machine its own start may take longer.
+HEALTHCHECK --interval=5s --timeout=30s --start-period=20s --retries=3 \
   CMD ["python", "-m", "headway.runtime.health", "127.0.0.1:7710"]
 # SIGTERM drains; HEADWAY_DRAIN_TIMEOUT says for how long.
 STOPSIGNAL SIGTERM

@@ -1,5 +1,6 @@
 """The files for containers agree with the code: settings exist, metrics are emitted, health is checked everywhere."""
 
+import inspect
 import json
 import re
 from functools import cache
@@ -8,6 +9,8 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+
+from headway.runtime import health
 
 ROOT = Path(__file__).parents[2]
 OWN = {
@@ -76,6 +79,16 @@ def test_the_health_check_asks_where_each_service_listens() -> None:
         assert f"ENV HEADWAY_{kind.upper()}_LISTEN=0.0.0.0:7710" in dockerfile()[kind]
     assert '"127.0.0.1:7710"' in check
     assert (ROOT / "services/runtime/src/headway/runtime/health.py").exists()
+
+
+def test_a_health_check_may_begin_slowly_and_still_give_the_service_its_time() -> None:
+    check = next(line for line in dockerfile()["service"] if line.startswith("HEALTHCHECK"))
+    allowed = re.search(r"--timeout=(\d+)s", check)
+    assert allowed is not None
+
+    waits = inspect.signature(health.fault).parameters["timeout_seconds"].default
+
+    assert int(allowed[1]) >= waits + 20
 
 
 def test_images_do_not_run_as_root() -> None:

@@ -110,11 +110,13 @@ async def test_calls_under_way_to_a_coordinator_that_freezes_fail_soon_and_the_n
     assert frozen.stdout is not None
     try:
         async with (
-            coordinator() as (_, port),
+            coordinator() as (living, port),
             open_channel(f"127.0.0.1:{int(await frozen.stdout.readline())},127.0.0.1:{port}") as channel,
         ):
-            for _ in range(4):
-                await check(channel)
+            while living.calls != 2:  # until both have their turns
+                living.calls = 0
+                for _ in range(4):
+                    await check(channel)
             frozen.send_signal(signal.SIGSTOP)
             frozen_at = time.monotonic()
             calls = await asyncio.gather(*(check(channel, seconds=30) for _ in range(4)), return_exceptions=True)

@@ -34,7 +34,7 @@ async def test_a_session_in_which_nothing_comes_any_more_is_ended(
     assert await world.database.fetchval(OLDEST) == 1
     holding = asyncio.create_task(_fetch(connection, then))
 
-    await until(lambda: _is_ended(world), "its session is ended", seconds=4)
+    await until(lambda: _is_ended(world), "its session is ended")
 
     await asyncio.wait([holding])
     with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)):

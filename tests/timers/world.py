@@ -41,12 +41,12 @@ DELETE FROM timers
 USING unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[]) AS named (run_id, path, kind, attempt)
 WHERE timers.run_id = named.run_id AND timers.path = named.path AND timers.kind = named.kind
   AND timers.attempt = named.attempt AND timers.due_at <= now()
-RETURNING named.*, extract(epoch FROM clock_timestamp() - timers.due_at)::float8 AS late
+RETURNING named.*
 """
 
 REAP_LEASES = """
 WITH old AS (
-    SELECT tasks.run_id, tasks.path, tasks.attempt, tasks.lease_expires_at
+    SELECT tasks.run_id, tasks.path, tasks.attempt
     FROM tasks
     JOIN unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[]) AS named (run_id, path, kind, attempt)
       USING (run_id, path, attempt)
@@ -57,8 +57,7 @@ UPDATE tasks
 SET state = 'ready', attempt = tasks.attempt + 1, lease_expires_at = NULL, grant_key = NULL
 FROM old
 WHERE tasks.run_id = old.run_id AND tasks.path = old.path
-RETURNING old.run_id, old.path, 'lease' AS kind, old.attempt,
-          extract(epoch FROM clock_timestamp() - old.lease_expires_at)::float8 AS late
+RETURNING old.run_id, old.path, 'lease' AS kind, old.attempt
 """
 
 
@@ -73,7 +72,6 @@ class ScriptedCoordinator(timers_pb2_grpc.TimersServiceServicer):
     """Called with each request; answers None, a status to fail with, or something to wait for."""
     calls: list[list[Item]] = field(default_factory=list)
     fired: list[Item] = field(default_factory=list)
-    lateness: dict[Item, float] = field(default_factory=dict)
     stale: int = 0
     port: int = 0
     _server: grpc.aio.Server | None = None
@@ -102,7 +100,6 @@ class ScriptedCoordinator(timers_pb2_grpc.TimersServiceServicer):
             rows += await connection.fetch(REAP_LEASES, *columns)
         done: list[Item] = [(row["run_id"].hex, row["path"], row["kind"], row["attempt"]) for row in rows]
         self.fired.extend(done)
-        self.lateness.update(zip(done, [row["late"] for row in rows], strict=True))
         return set(done)
 
     @property
