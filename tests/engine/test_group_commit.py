@@ -346,6 +346,32 @@ async def test_what_loses_the_database_each_time_it_is_tried_is_named_in_the_log
     assert record.getMessage() == "lane test: the database was lost each time that this was tried: 7 (5 times)"
 
 
+@pytest.mark.parametrize(("count", "named"), [(3, "2 (5 times)"), (4, "2 (5 times) and 1 more")])
+async def test_of_many_that_lose_the_database_some_are_named(
+    caplog: pytest.LogCaptureFixture, count: int, named: str
+) -> None:
+    async def commit(_: Sequence[Ticket[int]]) -> Committed[int]:
+        raise StoreUnavailable("the connection is gone")
+
+    async with lane_of(commit) as lane:
+        for _ in range(lanes.LOST_TRIES):
+            await lane.submit(list(range(count)))
+
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert record.getMessage().endswith(f"0 (5 times), 1 (5 times), {named}")
+
+
+async def test_of_no_more_than_so_many_it_is_known_that_they_lost_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def commit(_: Sequence[Ticket[int]]) -> Committed[int]:
+        raise StoreUnavailable("the connection is gone")
+
+    monkeypatch.setattr(lanes, "LOST_KNOWN", 3)
+    async with lane_of(commit) as lane:
+        for item in range(20):
+            await lane.submit([item])
+        assert 1 <= len(lane._lost) <= 4
+
+
 async def test_what_went_through_in_between_is_counted_anew(caplog: pytest.LogCaptureFixture) -> None:
     lost = [True] * (lanes.LOST_TRIES - 1)
     fates = iter([*lost, False, *lost])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from headway.api.tasks.v1 import tasks_pb2
 from headway.worker import _offering
+from headway.worker._ledger import Ledger
+from headway.worker._offering import Offering
 from tests.worker.conftest import Bench, nothing
 
 
@@ -283,3 +285,54 @@ async def test_it_is_renewed_like_any_other(bench: Bench) -> None:
         await bench.coordinator.until_reported("a")
 
     assert bench.coordinator.report_of("a").HasField("succeeded")
+
+
+class Nowhere:
+    """Stands where nothing is sent to or renewed."""
+
+    def remove(self, _: object) -> None: ...
+
+
+def by_hand() -> tuple[Ledger, Offering, asyncio.Event]:
+    """Six slots that are offered, without a stream."""
+    drain, nowhere = asyncio.Event(), cast("Any", Nowhere())
+    ledger = Ledger(slots=6, streams=nowhere, renewals=nowhere, drain=drain)
+    return ledger, Offering(ledger, enabled=True, granted=lambda *_: None, drain=drain), drain
+
+
+async def test_a_slot_that_was_kept_for_what_came_is_kept_no_more() -> None:
+    ledger, offering, _ = by_hand()
+    ledger.reserve(3)
+
+    offering.take([tasks_pb2.NextTask(task_id="a", attempt=1)], offer=1)
+
+    assert (ledger.free, ledger.reserved) == (5, 2)
+
+
+async def test_the_answer_to_an_earlier_withdrawal_frees_nothing() -> None:
+    ledger, offering, drain = by_hand()
+    ledger.reserve(3)
+    offering._number = 1
+    drain.set()
+    withdrawal, _ = offering._next(time.monotonic())
+    assert (withdrawal and withdrawal.number, withdrawal and withdrawal.slots) == (2, 0)
+
+    offering.withdrawn(1)
+    assert ledger.reserved == 3
+
+    offering.withdrawn(2)
+    assert ledger.reserved == 0
+
+
+async def test_in_a_drain_nothing_is_offered() -> None:
+    _, offering, drain = by_hand()
+    offering.begin_read()
+    later = time.monotonic() + 1.0
+    drain.set()
+
+    assert offering._next(later) == (None, None)
+
+    drain.clear()
+    offer, _ = offering._next(later)
+    assert offer is not None
+    assert offer.slots == 3

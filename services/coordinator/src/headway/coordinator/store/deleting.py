@@ -133,6 +133,6 @@ def _of_tombstone(run_id: UUID, namespace: str, key: str) -> Standing:
 
 def _by_bucket(run_ids: Iterable[UUID]) -> dict[int, list[UUID]]:
     parts: dict[int, list[UUID]] = {}
-    for run_id in sorted(run_ids):
+    for run_id in run_ids:
         parts.setdefault(bucket_of(run_id), []).append(run_id)
     return parts
