@@ -21,6 +21,8 @@ const redis = await createClient({ url: HEADWAY_REDIS_URL }).on("error", console
 const options = { includeDirs: ["../../protos/src"], keepCase: true, longs: Number, enums: String, defaults: true };
 const api: any = grpc.loadPackageDefinition(loadSync("headway/api/tasks/v1/tasks.proto", options));
 const tasks = new api.headway.api.tasks.v1.TasksService(HEADWAY_COORDINATOR, grpc.credentials.createInsecure());
+const most = 1024 * 1024; // bytes of an output: a message that is too long is never answered, however often it is sent
+const cut = (text: unknown) => String(text ?? "").slice(0, 4_096);
 const milliseconds = ({ seconds, nanos }: { seconds: number; nanos: number }) => seconds * 1e3 + nanos / 1e6;
 
 // Calls until there is an answer. `sent` is when the answered request left: a lease counts from there.
@@ -49,8 +51,15 @@ async function run(item: object, { grant, sent }: any): Promise<object | undefin
   }, milliseconds(grant.lease) / 3);
   return Promise.resolve()
     .then(() => handlers[grant.handler]!(JSON.parse(grant.input), grant.idempotency_key, stop.signal))
-    .then((output) => ({ succeeded: { output: Buffer.from(JSON.stringify(output ?? null)) } }))
-    .catch(({ name, message, stack }) => ({ failed: { type: name, message, trace: stack } }))
+    .then((result) => {
+      const output = Buffer.from(JSON.stringify(result ?? null));
+      if (output.length <= most) return { succeeded: { output } };
+      const message = `the output has ${output.length} bytes as JSON; the limit is ${most}`;
+      return { failed: { type: "InvalidOutput", message, final: true } };
+    })
+    .catch((error) => ({
+      failed: { type: cut(error?.name ?? "Error"), message: cut(error?.message ?? error), trace: cut(error?.stack) },
+    }))
     .then((outcome) => (stop.signal.reason === "lost" ? undefined : stop.signal.aborted ? { cancelled: {} } : outcome))
     .finally(() => clearInterval(heart));
 }
@@ -66,7 +75,7 @@ while (!draining) {
     const lease = await ask("Lease", { ...message, grant_key: randomUUID(), traceparent: message.trace });
     const outcome = lease.answer === "LEASE_ANSWER_GRANTED" && (await run(message, lease));
     const { refusal } = outcome ? await ask("Report", { ...message, ...outcome }) : { refusal: null };
-    // What it reported cannot be taken: its output is too large, say.
+    // What it reported cannot be taken: its output holds a NUL, say.
     if (refusal) await ask("Report", { ...message, failed: { ...refusal, type: refusal.reason, final: true } });
     await redis.multi().xAck(stream, "workers", id).xDel(stream, id).exec();
   }

@@ -142,13 +142,32 @@ async def test_show_says_what_a_stuck_run_waits_for(headway: CommandLine, coordi
     begin = lines.index("waits for")
     assert lines[begin + 1 : begin + 6] == [
         "  pick: a worker of queue 'shipping' that knows handler 'shipping.pick', for 2h05m",
-        "  pack: worker w1, whose lease ran out 40.0s ago: the timers service is about to give it to another",
+        "  pack: worker w1, whose lease ran out 40.0s ago: is the timers service up?",
         "  pause: its time, until 2026-01-05 16:00:00Z (in 3d04h)",
         "  approve: signal 'approval'",
         "  charge: its next try at 2026-01-02 12:00:30Z (in 30.0s), after 2 failed; last: exec_failed HTTPError: 503 …",
     ]
     assert lines[lines.index("charge retrying: exec_failed HTTPError") + 1 :] == ["  503", "  second line"]
     assert (await headway("show", "r1", "--json")).document["waits_for"][3] == "approve: signal 'approval'"
+
+
+async def test_show_of_a_run_that_waits_for_very_much_tells_some_of_it(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    naps = [
+        runs_pb2.Task(path=f"nap_{number}", type="wait", state=runs_pb2.TASK_STATE_WAITING) for number in range(2000)
+    ]
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=run(runs_pb2.RUN_STATE_RUNNING), tasks=naps))
+
+    lines = (await headway("show", "r1")).out.splitlines()
+
+    begin = lines.index("waits for")
+    assert lines[begin + 20 : begin + 23] == [
+        "  nap_19: its time",
+        "  … and 1980 more; `headway why r1` tells them by kind",
+        "",
+    ]
+    assert len((await headway("show", "r1", "--json")).document["waits_for"]) == 2000
 
 
 @pytest.mark.parametrize(

@@ -119,3 +119,62 @@ async def test_of_a_subflow_node_that_failed_the_next_step_is_its_run(
     assert after_failure[-2:] == ["next: headway why c1", "next: headway retry r1 --dry-run"]
     assert while_paused[-1] == "next: headway resume r1"
     assert after_closing[-1] == "next: headway retry r1 --dry-run"
+
+
+async def test_why_of_very_many_nodes_tells_some_of_each_kind(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    timers = [
+        runs_pb2.Reason(path=f"nap_{number}", kind=runs_pb2.REASON_KIND_TIMER, message="It waits.")
+        for number in range(199)
+    ]
+    lost = runs_pb2.Reason(path="ship", kind=runs_pb2.REASON_KIND_UNPUBLISHED, message="Nobody can see it.")
+    coordinator.script(
+        "runs.Explain",
+        runs_pb2.ExplainResponse(run=ANSWER.run, message="So.", reasons=[*timers, lost], left_out=1_800),
+    )
+
+    told = (await headway("why", "r1")).out.splitlines()
+    document = (await headway("why", "r1", "--json")).document
+
+    assert told[1:7:2] == ["  nap_0  [timer]", "  nap_1  [timer]", "  nap_2  [timer]"]
+    assert told[7] == "  … and 196 more  [timer]"
+    assert told[8:] == ["  ship  [unpublished]", "    Nobody can see it.", "  … and 1800 more open tasks"]
+    assert len(document["reasons"]) == 200
+
+
+async def test_why_names_the_worker_that_a_handler_is_missing_at(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    reason = runs_pb2.Reason(
+        path="pay",
+        kind=runs_pb2.REASON_KIND_RETRY,
+        message="It failed.",
+        queue="money",
+        handler="pay.charge",
+        error=runs_pb2.TaskError(type="UnknownHandler"),
+    )
+    coordinator.script("runs.Explain", runs_pb2.ExplainResponse(run=ANSWER.run, message="So.", reasons=[reason]))
+
+    told = await headway("why", "r1")
+
+    assert told.out.splitlines()[-1] == (
+        "next: headway worker MODULE --queue money (a MODULE that registers pay.charge)"
+    )
+
+
+async def test_nothing_that_a_run_says_steers_the_terminal(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    odd = "red \x1b[31m clear \x9b2J bell \x07 back \u202e wide 你好"
+    reason = runs_pb2.Reason(path="pay", kind=runs_pb2.REASON_KIND_FAILED, message=odd)
+    run = runs_pb2.Run(run_id="r1", state=runs_pb2.RUN_STATE_FAILED)
+    coordinator.script("runs.Explain", runs_pb2.ExplainResponse(run=run, message=odd, reasons=[reason]))
+
+    people, json_text = (await headway("why", "r1")).out, (await headway("why", "r1", "--json")).out
+
+    for told in (people, json_text):
+        assert all(each.isprintable() or each == "\n" for each in told)
+        assert "wide 你好" in told
+    assert people.splitlines()[0].startswith("failed  red \\x1b[31m clear \\x9b2J bell ")
+    assert "\\u001b[31m clear \\u009b2J" in json_text

@@ -91,6 +91,23 @@ def test_a_health_check_may_begin_slowly_and_still_give_the_service_its_time() -
     assert int(allowed[1]) >= waits + 20
 
 
+def test_every_published_port_can_be_set_and_stands_in_the_table() -> None:
+    published = {name: port for name, service in compose()["services"].items() for port in service.get("ports", ())}
+
+    form = re.compile(r"127\.0\.0\.1:\$\{(HEADWAY_\w+):-(\d+)\}:\d+")
+    ports = {name: form.fullmatch(port) for name, port in published.items()}
+
+    fixed = [name for name, port in ports.items() if port is None]
+    assert fixed == []
+    rows = re.findall(r"^\| `(HEADWAY_\w+)` \| (\d+) \| `([\w-]+)` \|", operations(), re.MULTILINE)
+    assert {(port[1], port[2], name) for name, port in ports.items() if port is not None} == set(rows)
+    assert len(ports) == len({variable for variable, _, _ in rows}) == 3
+
+
+def operations() -> str:
+    return (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+
+
 def test_images_do_not_run_as_root() -> None:
     assert "USER headway" in dockerfile()["service"]
 

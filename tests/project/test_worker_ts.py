@@ -30,12 +30,12 @@ def test_the_worker_compiles(tmp_path: Path) -> None:
     assert (tmp_path / "worker.js").exists()
 
 
-def test_the_worker_has_at_most_sixty_lines_of_code() -> None:
+def test_the_worker_has_at_most_seventy_lines_of_code() -> None:
     lines = [line.strip() for line in (FOLDER / "worker.ts").read_text(encoding="utf-8").splitlines()]
 
     code = [line for line in lines if line and not line.startswith("//")]
 
-    assert len(code) <= 60
+    assert len(code) <= 70
 
 
 def test_versions_are_exact_and_the_lock_file_names_no_host() -> None:

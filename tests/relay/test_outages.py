@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -63,6 +64,16 @@ async def line_with(process: asyncio.subprocess.Process, text: bytes) -> None:
     async with asyncio.timeout(20):
         while text not in await process.stderr.readline():
             assert process.returncode is None
+
+
+async def lines_until(process: asyncio.subprocess.Process, *texts: str) -> list[Any]:
+    """Wait until the process has logged all of some texts; all that it logged meanwhile."""
+    assert process.stderr is not None
+    lines: list[Any] = []
+    async with asyncio.timeout(60):
+        while not all(any(text in line["message"] for line in lines) for text in texts):
+            lines.append(json.loads(await process.stderr.readline()))
+    return lines
 
 
 async def test_a_relay_killed_between_publishing_and_committing_publishes_twice_and_loses_nothing(world: World) -> None:
@@ -170,6 +181,39 @@ async def test_a_drain_succeeds_while_nothing_can_be_reached(world: World, numbe
 
     assert process.returncode == 0
     assert b"relay stopped" in rest
+
+
+async def test_whatever_fails_while_something_is_away_it_is_told_once_for_each(world: World) -> None:
+    nowhere = {
+        "HEADWAY_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
+        "HEADWAY_REDIS_URL": "redis://127.0.0.1:1/0",
+    }
+    async with relay_process(world, HEADWAY_RELAY_RETRY_CAP="100ms", **nowhere) as process:
+        told = await lines_until(process, "Redis does not serve", "the database does not serve")
+        await asyncio.sleep(1)  # each loop tries many times
+        process.terminate()
+        _, rest = await process.communicate()
+
+    lines = [*told, *map(json.loads, rest.splitlines())]
+    warnings = [line for line in lines if line["level"] == "warning"]
+    assert sorted(line["message"] for line in warnings) == [
+        "Redis does not serve; trying again",
+        "the database does not serve; trying again",
+    ]
+    assert all("wait in the outbox" in line["meanwhile"] for line in warnings)
+
+
+async def test_a_redis_that_comes_back_is_told_by_its_own_answer(world: World, own_redis: EmbeddedRedis) -> None:
+    async with relay_process(world, HEADWAY_RELAY_RETRY_CAP="100ms") as process:
+        await lines_until(process, "swept")
+        await asyncio.to_thread(own_redis.kill)
+        await world.dispatch(5)
+        await lines_until(process, "Redis does not serve; trying again")
+        await asyncio.to_thread(own_redis.restart)
+        (again,) = [line for line in await lines_until(process, "Redis serves again") if line["level"] == "info"]
+        await until(world.outbox_is_empty, "published")
+
+    assert again["failed_calls"] >= 1
 
 
 async def test_the_process_answers_health_checks_where_it_is_told_to(world: World, unused_tcp_port: int) -> None:

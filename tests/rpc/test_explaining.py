@@ -314,3 +314,72 @@ async def test_of_a_map_that_failed_it_is_told_what_failed_in_its_items(world: W
 
     assert [each.path for each in found.reasons] == ["each", "each[0].step", "each[0].step[0].step"]
     assert "on fire in the back" in found.reasons[-1].message
+
+
+async def test_a_dispatch_that_nobody_publishes_is_told_before_workers_are_blamed(world: World) -> None:
+    await world.first.deploy(SWEEP)
+    run_id = await world.first.start("swept")
+    await see(world, "slow", timedelta(seconds=10))
+
+    fresh = await reason(world.first, run_id)
+    await world.database.execute("UPDATE outbox SET created_at = now() - interval '2 minutes'")
+    lies = await reason(world.first, run_id)
+    await world.database.execute("DELETE FROM outbox")
+    published = await reason(world.first, run_id)
+
+    assert (kind(fresh), kind(lies), kind(published)) == ("QUEUED", "UNPUBLISHED", "QUEUED")
+    assert "it waits until one has a free slot" in published.message
+    assert "its dispatch has lain in the outbox since" in lies.message
+    assert "The relay is down, far behind, or does not reach Redis" in lies.message
+    assert 115 < (await world.database.fetchval("SELECT extract(epoch FROM now())")) - lies.since.seconds < 150
+
+
+async def test_what_is_overdue_is_laid_to_the_timers_service(world: World) -> None:
+    await world.first.deploy(SLEEP, TWO)
+    asleep, failed = await world.first.start("sleeping"), await world.first.start("two")
+    dispatch = await world.dispatch(failed)
+    await world.first.grant(dispatch)
+    await world.first.fail(dispatch, type="Flaky", message="no answer")
+
+    in_time = [await reason(world.first, run_id) for run_id in (asleep, failed)]
+    await world.database.execute("UPDATE tasks SET due_at = now() - interval '3 minutes' WHERE due_at IS NOT NULL")
+    await world.database.execute("UPDATE timers SET due_at = now() - interval '3 minutes' WHERE kind = 'run_deadline'")
+    overdue = [await reason(world.first, run_id) for run_id in (asleep, failed)]
+    whole = await explain(world.first, asleep)
+
+    said = "That is overdue: the timers service is down, or does not reach a coordinator"
+    assert [said in each.message for each in in_time] == [False, False]
+    assert [said in each.message for each in overdue] == [True, True]
+    assert "It waits for its time, which was 3m" in overdue[0].message
+    assert "and was to be tried again 3m" in overdue[1].message
+    assert "Its deadline was 3m" in whole.message
+
+
+async def test_a_lease_that_ran_out_long_ago_is_laid_to_the_timers_service(world: World) -> None:
+    await world.first.deploy(ONE)
+    run_id = await world.first.start("one")
+    dispatch = await world.dispatch(run_id)
+    await world.first.grant(dispatch, owner="w9")
+    await world.let_lease_expire(dispatch)
+    await world.database.execute("UPDATE tasks SET lease_expires_at = now() - interval '1 minute'")
+
+    found = await reason(world.first, run_id)
+
+    assert kind(found) == "LEASE_EXPIRED"
+    assert "That is overdue: the timers service is down" in found.message
+
+
+async def test_a_map_whose_room_is_used_up_says_so(world: World) -> None:
+    await world.first.deploy(
+        "workflow: narrow\nnodes:\n  each:\n    type: map\n    over: [1, 2, 3, 4, 5]\n    max_concurrency: 2\n"
+        "    body: {type: call, handler: h}\n"
+    )
+    run_id = await world.first.start("narrow")
+
+    found = {each.path: each for each in (await explain(world.first, run_id)).reasons}
+
+    assert kind(found["each"]) == "ITEMS"
+    assert found["each"].message == (
+        "It waits for its items: 2 of 5 are under way, as many as max_concurrency lets: others begin when one of these"
+        " ends (each[…]); 0 have ended."
+    )

@@ -70,7 +70,13 @@ async def looking(rows: Rows, *, every: float, seed: int = 7) -> AsyncIterator[L
     both: Any = rows
     batches = Batches()
     teller = Teller(
-        batches=batches, coordinator=both, telemetry=Telemetry(), batch=500, chance=random.Random(seed), clock=clock
+        batches=batches,
+        coordinator=both,
+        telemetry=Telemetry(),
+        what="timers",
+        batch=500,
+        chance=random.Random(seed),
+        clock=clock,
     )
     lookout = Lookout(
         reader=both,

@@ -66,7 +66,7 @@ def teller(*answers: Sequence[Outcome] | Exception) -> tuple[Teller, Batches]:
     batches = Batches()
     given: Any = SimpleNamespace(coordinator=Answering(*answers))
     made = Teller(
-        batches=batches, coordinator=given.coordinator, telemetry=Telemetry(), batch=8, chance=Longest(),
+        batches=batches, coordinator=given.coordinator, telemetry=Telemetry(), what="timers", batch=8, chance=Longest(),
         clock=lambda: 0.0,
     )  # fmt: skip
     return made, batches

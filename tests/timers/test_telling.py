@@ -247,6 +247,17 @@ async def test_a_drain_succeeds_while_nothing_can_be_reached(world: World, numbe
     assert b"timers stopped" in rest
 
 
+async def test_whatever_fails_while_something_is_away_it_is_told_once_for_each(world: World) -> None:
+    await world.timers([0.0] * 10)
+    async with service_process(world, HEADWAY_COORDINATOR="127.0.0.1:1", HEADWAY_TIMERS_RETRY_CAP="100ms") as process:
+        await line_with(process, b"the coordinator does not serve; trying again")
+        await asyncio.sleep(2)  # many tries
+        process.terminate()
+        _, rest = await asyncio.wait_for(process.communicate(), 20)
+
+    assert [line for line in rest.splitlines() if b'"warning"' in line or b"serves again" in line] == []
+
+
 async def test_a_process_that_is_killed_loses_nothing(world: World) -> None:
     items = await world.timers([0.0] * 10)
     world.coordinator.before = lambda _: asyncio.Event().wait()

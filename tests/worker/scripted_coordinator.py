@@ -187,6 +187,7 @@ class ScriptedCoordinator(tasks_pb2_grpc.TasksServiceServicer):
         self, request_iterator: Iterator[tasks_pb2.AttendRequest], context: grpc.ServicerContext
     ) -> Iterator[tasks_pb2.AttendResponse]:
         request = next(request_iterator)
+        context.send_initial_metadata(())
         with self._changed:
             self.attending.append((request.owner, request.namespace, *request.queues))
             self.offers.append([])

@@ -13,7 +13,8 @@ from grpc_health.v1 import health_pb2
 
 from headway.runtime.settings import SettingsError, load
 from headway.worker import NothingToServe, Registry, Worker, WorkerSettings, run_worker
-from headway.worker._command import ModuleRefused, load_registry
+from headway.worker._command import load_registry
+from headway.worker._importing import ModuleRefused
 from tests.worker.conftest import Bench, nothing
 from tests.worker.test_draining import start_process, until_logged
 
@@ -70,7 +71,136 @@ def test_a_module_with_a_fault_is_refused_with_the_place_of_it(
     assert code == 2
     assert first == f"headway worker: cannot import 'faulty_handlers': {folder / 'faulty_handlers.py'}{place}"
     assert rest[-1] == said
-    assert "Traceback" not in "".join(rest)
+    assert "headway/worker" not in "".join(rest)
+    assert "importlib" not in "".join(rest)
+
+
+def test_a_fault_deep_in_what_a_module_calls_is_told_with_the_frames_of_its_author(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "rates.py").write_text("import json\n\ndef load():\n    return json.loads('{')\n")
+    (folder / "shop_calls.py").write_text("import rates\n\nRATES = rates.load()\n")
+
+    code = run_worker(["shop_calls"])
+
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert code == 2
+    assert first == f"headway worker: cannot import 'shop_calls': {folder / 'rates.py'}:4"
+    assert rest[0] == "Traceback (most recent call last):"
+    assert [line.split(",")[0] for line in rest if line.startswith("  File")][:2] == [
+        f'  File "{folder / "shop_calls.py"}"',
+        f'  File "{folder / "rates.py"}"',
+    ]
+    assert rest[-1].startswith("json.decoder.JSONDecodeError: ")
+    assert "headway/worker" not in "".join(rest)
+
+
+def test_a_refused_handler_is_told_at_the_line_of_its_author(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "odd_handlers.py").write_text(
+        "from headway.worker import handler\n\n@handler('shop.ship', queue='A B')\ndef ship(order): return order\n"
+    )
+
+    code = run_worker(["odd_handlers"])
+
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert code == 2
+    assert first.startswith(f"headway worker: cannot import 'odd_handlers': {folder / 'odd_handlers.py'}:")
+    assert "handler 'shop.ship' cannot have the queue 'A B'" in rest[-1]
+    assert "_registry.py" not in "".join(rest)
+
+
+def test_a_name_that_is_registered_twice_names_both_places(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for module in ("first_shop", "second_shop"):
+        (folder / f"{module}.py").write_text(
+            "from headway.worker import Registry\nown = Registry()\n"
+            "@own.handler('shop.ship')\ndef ship(order): return order\n"
+        )
+
+    code = run_worker(["first_shop:own", "second_shop:own"])
+
+    said = capsys.readouterr().err
+    assert code == 2
+    assert "handler 'shop.ship' is registered twice: ship (" in said
+    for module in ("first_shop", "second_shop"):
+        assert f"{folder / module}.py, line 3)" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("shop_there", "neither shop_there.py nor shop_there/ is in {folder}, on PYTHONPATH, or installed for"),
+        ("shop_there.handlers", "there is no module 'shop_there'"),
+        ("shop_here.handlers", "there is no module 'shop_here.handlers': 'shop_here' is {folder}/shop_here.py"),
+        ("shop_here.py", "'shop_here.py' is a file: name the module, shop_here"),
+        ("src/shop_here.py", "name the module, shop_here, and its folder with PYTHONPATH=src"),
+    ],
+)
+def test_a_module_that_is_not_there_is_told_with_the_remedy(
+    name: str, said: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "shop_here.py").write_text("")
+
+    code = run_worker([name])
+
+    told = capsys.readouterr().err
+    assert code == 2
+    assert said.format(folder=folder) in told
+    assert "Traceback" not in told
+
+
+def test_a_module_that_lacks_another_is_told_with_its_line_and_the_remedy(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "shop_lacks.py").write_text("import os\nimport no_such_library\n")
+
+    code = run_worker(["shop_lacks"])
+
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert code == 2
+    assert first == f"headway worker: cannot import 'shop_lacks': {folder / 'shop_lacks.py'}:2"
+    assert rest[-2] == "ModuleNotFoundError: No module named 'no_such_library'"
+    assert rest[-1] == f"'no_such_library' is not installed for {sys.executable}, nor in a folder on PYTHONPATH"
+
+
+@pytest.mark.parametrize(
+    ("source", "remedy"),
+    [
+        ("", 'write @handler("NAME", queue="QUEUE") above one'),
+        (
+            "from headway.worker import Registry\nown = Registry()\n@own.handler('a')\ndef a(given): return given\n",
+            "it has a Registry: name shop_empty:own",
+        ),
+    ],
+)
+@pytest.mark.parametrize("builtins", [[], ["http"]])
+def test_a_module_without_handlers_is_refused_by_its_file(
+    source: str, remedy: str, builtins: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "shop_empty.py").write_text(source)
+
+    code = run_worker(["shop_empty"], builtins=builtins)
+
+    said = capsys.readouterr().err
+    assert code == 2
+    assert said.startswith(f"headway worker: nothing to serve: 'shop_empty' ({folder / 'shop_empty.py'}) registers no")
+    assert remedy in said
+
+
+async def test_the_line_that_a_worker_serves_names_its_queues_and_handlers_as_far_as_a_line_goes(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="headway.worker")
+    for number in range(23):
+        bench.registry.handler(f"run_{number:02}", queue="shipping")(nothing)
+
+    async with bench.worker(queues=None):
+        await _until_said(caplog, "serving")
+
+    (line,) = [record for record in caplog.records if record.getMessage() == "serving"]
+    assert vars(line)["queues"] == ["shipping"]
+    assert vars(line)["handlers"] == [f"run_{number:02}" for number in range(20)]
+    assert vars(line)["more_handlers"] == 3
+    assert "more_queues" not in vars(line)
 
 
 def test_a_worker_without_anything_to_serve_ends_with_two_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -296,7 +296,7 @@ class Nowhere:
 def by_hand() -> tuple[Ledger, Offering, asyncio.Event]:
     """Six slots that are offered, without a stream."""
     drain, nowhere = asyncio.Event(), cast("Any", Nowhere())
-    ledger = Ledger(slots=6, streams=nowhere, renewals=nowhere, drain=drain)
+    ledger = Ledger(slots=6, streams=nowhere, renewals=nowhere, outage=nowhere, drain=drain)
     return ledger, Offering(ledger, enabled=True, granted=lambda *_: None, drain=drain), drain
 
 

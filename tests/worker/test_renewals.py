@@ -29,6 +29,8 @@ class Heard:
                 cancel=lambda delivery: self.told.append(f"cancel {delivery.task_id}"),
                 lost=self._lost,
                 renewed=lambda delivery: self.told.append(f"renewed {delivery.task_id}"),
+                failed=lambda fault: self.told.append(f"failed {fault}"),
+                answered=lambda: None,
             ),
         )
 
@@ -195,3 +197,17 @@ def test_calls_that_fail_because_all_is_over_are_not_told_of(heard: Heard, caplo
     heard.renewals._answered(batch, [0], 110.0, done)
 
     assert len(caplog.records) == 1
+
+
+def test_what_failed_is_tried_again_at_once_when_the_coordinator_is_back(heard: Heard) -> None:
+    now = time.monotonic()
+    failed, under_way = heard.hold("failed", now - 11.0), heard.hold("under way", now - 11.0)
+    assert heard.due(now) == ["failed", "under way"]
+    heard.renewals._call_failed([failed], unavailable())
+    heard.renewals._pauses[under_way] = heard.renewals._pauses[failed]
+    heard.renewals._due_at[failed] = now + 15.0
+
+    heard.renewals.hurry()
+
+    assert heard.due(time.monotonic()) == ["failed"]
+    assert [told[: len("failed UNAVAILABLE: ")] for told in heard.told] == ["failed UNAVAILABLE: "]

@@ -6,6 +6,7 @@ markup, and what would steer a terminal in it is made visible.
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -21,6 +22,7 @@ from headway.cli.table import Cell, Column, Row, fit, plain_cell
 
 Document: TypeAlias = "bool | int | float | str | list[Document] | dict[str, Document] | None"
 
+_STEERING = re.compile("[\\x7f-\\x9f\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff]")
 PIPE_WIDTH = 500  # columns: lines that go to a program are not folded
 
 
@@ -109,7 +111,9 @@ def plain(value: object) -> Document:
 
 
 def _json(value: object, indent: int | None = None) -> str:
-    return json.dumps(plain(value), ensure_ascii=sys.stdout.encoding.lower() != "utf-8", indent=indent)
+    told = json.dumps(plain(value), ensure_ascii=sys.stdout.encoding.lower() != "utf-8", indent=indent)
+    # JSON escapes no more than it must; a terminal is steered by these, too.
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", told)
 
 
 def visible(text: str) -> str:
@@ -120,7 +124,22 @@ def visible(text: str) -> str:
 
 
 def _text(text: str | Text, style: str = "") -> Text:
-    return text if isinstance(text, Text) else Text("\n".join(map(visible, text.split("\n"))), style=style)
+    if isinstance(text, Text):
+        return _visible_text(text, besides="\n")
+    return Text("\n".join(map(visible, text.split("\n"))), style=style)
+
+
+def _visible_text(text: Text, besides: str = "") -> Text:
+    """As `visible`, of a text that has styles."""
+    steering = [place for place, each in enumerate(text.plain) if not (each.isprintable() or each in besides)]
+    if not steering:
+        return text
+    told = Text(style=text.style, end=text.end)
+    for part in text.divide(sorted({*steering, *(place + 1 for place in steering)})):
+        if part.plain not in besides:
+            part.plain = visible(part.plain) if len(part.plain) == 1 else part.plain
+        told.append_text(part)
+    return told
 
 
 def _seen(cell: str | Text | Cell) -> str | Text | Cell:
@@ -131,7 +150,7 @@ def _seen(cell: str | Text | Cell) -> str | Text | Cell:
 
 
 def _seen_text(told: str | Text) -> str | Text:
-    return told if isinstance(told, Text) else visible(told)
+    return _visible_text(told) if isinstance(told, Text) else visible(told)
 
 
 @contextmanager

@@ -68,6 +68,7 @@ EVENT_COLUMNS = (
 )
 
 _FACTS = ("name", "kind", "reason", "workflow", "version", "key")  # fields of events that are worth a look
+_LATE = timedelta(seconds=5)  # after which what the timers service should have told says that it is not at work
 _LONGEST_FACT = 120  # characters: a line is for reading
 _OWNER = re.compile(r"(?P<host>.+)-(?P<process>\d+)-(?P<start>[0-9a-f]{16})")  # as the Python worker names itself
 _LONGEST_OWNER = 13  # characters of an owner of another make, in a table
@@ -330,6 +331,8 @@ def _lease(task: Task, now: datetime) -> str:
     left = task.lease_expires_at - now
     if left >= timedelta():
         return f"whose lease lasts {span(left)} more unless renewed"
+    if -left > _LATE:
+        return f"whose lease ran out {span(-left)} ago: is the timers service up?"
     return f"whose lease ran out {span(-left)} ago: the timers service is about to give it to another"
 
 

@@ -21,6 +21,7 @@ class ReasonKind(StrEnum):
     UNSPECIFIED = "unspecified"  # a kind that this version of the client does not know
     QUEUED = "queued"  # waits for a worker, and there are some
     NO_WORKER = "no_worker"  # waits for a worker, and none of its queue was seen lately
+    UNPUBLISHED = "unpublished"  # wants a worker, but the relay has not passed it on: it, or the broker, is down
     LEASED = "leased"  # a worker runs it
     LEASE_EXPIRED = "lease_expired"  # its worker fell silent; it is about to be given to another
     TIMER = "timer"  # waits for a time

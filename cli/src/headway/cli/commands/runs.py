@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import ClassVar
@@ -32,6 +33,7 @@ from headway.client import Event, Item, Json, Refused, Run, RunDetails, RunState
 
 _NOT_OF_ITEMS = (RunState.UNSPECIFIED, RunState.PENDING)
 _ONLY_IN_SHOW = frozenset({"input", "output", "trace_id"})
+MOST_AWAITED = 20  # lines of what a run waits for; --json has all
 LONGEST_OUTPUT = 120  # characters of a task's output in `show`; --json has more
 LONGEST_PAYLOAD = 400  # the same of a run's input or output
 FINALLY = "finally"  # the node of what runs at the end: a graph that is gone through once
@@ -333,12 +335,18 @@ def _fields(details: RunDetails) -> dict[str, object]:
     return {each.name: getattr(details, each.name) for each in fields(details)}
 
 
+def _some(waits_for: list[str], run_id: str) -> Iterator[str]:
+    yield from waits_for[:MOST_AWAITED]
+    if len(waits_for) > MOST_AWAITED:
+        yield f"… and {len(waits_for) - MOST_AWAITED} more; `headway why {run_id}` tells them by kind"
+
+
 def _show(output: Output, details: RunDetails, waits_for: list[str]) -> None:
     run, now = details.run, clock.now()
     _header(output, run, now)
     if waits_for:
         output.say("waits for", style="bold")
-        for line in waits_for:
+        for line in _some(waits_for, run.run_id):
             output.say(f"  {line}")
     if details.tasks:
         output.say()

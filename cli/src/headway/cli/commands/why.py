@@ -12,6 +12,7 @@ from headway.cli.telling import run_state_text
 from headway.client import Explanation, Reason, ReasonKind, Run
 
 SHOWN_ALIKE = 3  # of reasons of one kind about one node, in different items; --json has them all
+MOST_NODES = 20  # that are told one by one; of more, those of each kind together
 MOST_STEPS = 5
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -20,8 +21,9 @@ _INDEX = re.compile(r"\[\d+\]")
 class Why(Command):
     """Say what a run waits for, node by node: a worker, a lease, a time, a signal, other branches, its next try.
 
-    Of a run that is over: what decided its end. Of a node in many items three are told, and the others counted.
-    `--json` has the kind and the facts of each reason, and says with `left_out` how many more there are.
+    Of a run that is over: what decided its end. Of a node in many items three are told, and the others counted; so it
+    is with many nodes that wait in the same way. `--json` has the kind and the facts of each reason, and says with
+    `left_out` how many more there are.
     """
 
     name: ClassVar = ("why",)
@@ -59,7 +61,8 @@ class Why(Command):
                 output.say(f"  {reason.path}  [{reason.kind}]")
                 output.say(f"    {reason.message}")
             if len(reasons) > SHOWN_ALIKE:
-                output.say(f"  … and {len(reasons) - SHOWN_ALIKE} more of {like[0]}  [{like[1]}]", style="dim")
+                of = f" of {like[0]}" if like[0] else ""
+                output.say(f"  … and {len(reasons) - SHOWN_ALIKE} more{of}  [{like[1]}]", style="dim")
         if found.left_out:
             what = "tasks and items that failed" if found.run.state.is_final else "open tasks"
             output.say(f"  … and {found.left_out} more {what}", style="dim")
@@ -69,11 +72,16 @@ class Why(Command):
 
 
 def _alike(reasons: Sequence[Reason]) -> dict[tuple[str, str], list[Reason]]:
-    """Reasons by node and kind, items and iterations of a node together."""
+    """Reasons by node and kind, items and iterations of a node together; of very many nodes, by kind alone."""
     alike: dict[tuple[str, str], list[Reason]] = {}
     for reason in reasons:
         alike.setdefault((_INDEX.sub("[…]", reason.path), reason.kind), []).append(reason)
-    return alike
+    if len(alike) <= MOST_NODES:
+        return alike
+    kinds: dict[tuple[str, str], list[Reason]] = {}
+    for (_, kind), some in alike.items():
+        kinds.setdefault(("", kind), []).extend(some)
+    return kinds
 
 
 def _next_steps(found: Explanation, alike: Iterable[Sequence[Reason]]) -> list[str]:
@@ -93,8 +101,15 @@ def _look_into(run: Run, reason: Reason) -> Iterator[str]:
     yield f"headway retry {run.run_id} --dry-run"
 
 
+def _serve(_: Run, reason: Reason) -> Iterator[str]:
+    """Its handler is missing where the queue is read."""
+    if reason.error is not None and reason.error.type == "UnknownHandler":
+        yield f"headway worker MODULE --queue {reason.queue} (a MODULE that registers {reason.handler})"
+
+
 _NEXT: Mapping[str, Callable[[Run, Reason], Iterable[str]]] = {
     ReasonKind.NO_WORKER: lambda _, reason: [f"headway worker MODULE --queue {reason.queue}"],
+    ReasonKind.RETRY: _serve,
     ReasonKind.SIGNAL: lambda run, reason: [f"headway signal {run.run_id} {reason.signal}"],
     ReasonKind.CHILD: lambda _, reason: [f"headway why {reason.child_run_id}"] if reason.child_run_id else [],
     ReasonKind.FAILED: _look_into,

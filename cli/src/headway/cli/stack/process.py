@@ -19,7 +19,7 @@ GUARD = "kernel" if sys.platform == "linux" else "pipe"
 
 _CHUNK = 64 * 1024
 _LAST_LINES = 2.0  # seconds to wait for them
-_TAIL = 20  # lines kept to explain a death
+_TAIL = 40  # lines kept to explain a death
 
 OnLine: TypeAlias = Callable[[str, str], None]
 """Called with a process's name and a line that it printed."""

@@ -5,7 +5,8 @@ nothing it remembers once the broker may have been replaced (`forget`).
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
@@ -14,7 +15,9 @@ from hiredis import pack_command
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import BusyLoadingError, NoScriptError, RedisError, ResponseError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from headway.relay.messages import DISPATCH_FIELDS
 from headway.runtime.queues import GROUP, stream_of
@@ -23,10 +26,13 @@ if TYPE_CHECKING:
     from redis.asyncio.client import Pipeline
     from redis.asyncio.connection import AbstractConnection
 
-__all__ = ["BROKER_FAULTS", "Broker", "BrokerReadOnlyError", "Identity", "connect_broker"]
+__all__ = ["BROKER_DOWN", "BROKER_FAULTS", "Broker", "BrokerReadOnlyError", "Identity", "connect_broker"]
 
 BROKER_FAULTS = (RedisError, OSError)
 """What a call that did not get through raises; a time-out is an OSError too."""
+
+BROKER_DOWN = (RedisConnectionError, RedisTimeoutError, BusyLoadingError)
+"""Those of them that say that the broker is not there, or not yet."""
 
 CALL_DEADLINE = 5.0  # seconds for a whole exchange, connecting included
 AT_ONCE = 500  # messages that are appended in one step: nobody else is served meanwhile
@@ -102,6 +108,8 @@ class Broker:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
+        self.answered: Callable[[], object] = lambda: None
+        """Called with each answer."""
         self._grouped: set[str] = set()
         self._published_to: set[str] = set()
         self._publish_sha = redis.register_script(_PUBLISH).sha
@@ -224,12 +232,14 @@ class Broker:
             await self._redis.aclose()
 
     async def _call(self, call: "Awaitable[Answer] | Answer") -> Answer:
-        async with asyncio.timeout(CALL_DEADLINE):
-            return await cast("Awaitable[Answer]", call)
+        async with _deadline():
+            answer = await cast("Awaitable[Answer]", call)
+        self.answered()
+        return answer
 
     async def _execute(self, pipeline: "Pipeline") -> list[object]:
         """Run a pipeline; a command that was refused is answered by its error, and harms no other."""
-        async with asyncio.timeout(CALL_DEADLINE):
+        async with _deadline():
             answers = cast("list[object]", await pipeline.execute(raise_on_error=False))
         return await self._checked(answers)
 
@@ -237,7 +247,7 @@ class Broker:
         """As `_execute`, for many long commands: packed by the C library, and read without a time-out for each."""
         packed = b"".join(pack_command(cast("tuple[str]", command)) for command in commands)
         pool = self._redis.connection_pool
-        async with asyncio.timeout(CALL_DEADLINE):
+        async with _deadline():
             connection = await pool.get_connection()
             try:
                 await connection.send_packed_command(packed, check_health=False)
@@ -250,10 +260,21 @@ class Broker:
         return await self._checked(answers)
 
     async def _checked(self, answers: list[object]) -> list[object]:
+        self.answered()
         if any(isinstance(answer, ResponseError) and "READONLY" in str(answer) for answer in answers):
             await self._redis.connection_pool.disconnect()
             raise BrokerReadOnlyError("the broker is a replica now")
         return answers
+
+
+@asynccontextmanager
+async def _deadline() -> AsyncGenerator[None]:
+    """Bounds an exchange; raises redis's own time-out, which nobody takes for the database's."""
+    try:
+        async with asyncio.timeout(CALL_DEADLINE):
+            yield
+    except TimeoutError:
+        raise RedisTimeoutError(f"no answer within {CALL_DEADLINE:g} seconds") from None
 
 
 async def _answer(connection: "AbstractConnection") -> object:

@@ -3,7 +3,7 @@
 The only room that knows gRPC and protobuf. It translates and bounds the calls in time; it does not retry.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -82,6 +82,8 @@ class Coordinator:
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._events = events_pb2_grpc.EventsServiceStub(channel)
+        self.answered: Callable[[], object] = lambda: None
+        """Called with each answer."""
         self._outbox = outbox_pb2_grpc.OutboxServiceStub(channel)
 
     async def deliver(self, deliveries: Sequence[Delivery]) -> list[Fate]:
@@ -110,6 +112,7 @@ class Coordinator:
             response = await self._events.Deliver(request, timeout=DELIVER_DEADLINE)
         except grpc.aio.AioRpcError as error:
             raise _translated(error) from error
+        self.answered()
         if len(response.answers) != len(deliveries):
             raise CoordinatorRefusedError(f"{len(response.answers)} answers to {len(deliveries)} hand-overs")
         return [_FATES.get(answer, Fate.KEPT) for answer in response.answers]
@@ -139,6 +142,7 @@ class Coordinator:
             response = await self._outbox.Sweep(request, timeout=SWEEP_DEADLINE)
         except grpc.aio.AioRpcError as error:
             raise _translated(error) from error
+        self.answered()
         return Sweep(dispatched=response.dispatched, cursor=response.cursor)
 
 

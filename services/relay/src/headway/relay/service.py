@@ -13,24 +13,43 @@ from functools import partial
 
 import asyncpg
 
-from headway.relay.broker import Broker
-from headway.relay.coordinator import Coordinator
+from headway.relay.broker import BROKER_DOWN, Broker
+from headway.relay.coordinator import Coordinator, CoordinatorBusyError
 from headway.relay.handovers import HandoverCarrier
 from headway.relay.listening import CHANNEL, Poll, waking
 from headway.relay.loss import LossWatch, ProgressSweep
 from headway.relay.publishing import Publisher
 from headway.relay.settings import RelaySettings
-from headway.relay.store import Outbox, connect_listener
+from headway.relay.store import DATABASE_FAULTS, Outbox, connect_listener
 from headway.relay.telemetry import Telemetry
 from headway.relay.wakes import Wakes
 from headway.runtime.backoff import Backoff
 from headway.runtime.listening import Listener
 from headway.runtime.loops import Loops, Step
+from headway.runtime.outages import Peer
 
 __all__ = ["Relay", "Surroundings"]
 
 DRAIN_SHARE = 0.8  # of the time to drain: the rest is for closing
 SPARE_CONNECTIONS = 3  # for hand-overs, polling and sweeping, beside one per lane
+
+COORDINATOR = Peer(
+    name="the coordinator",
+    meanwhile="what runs tell each other (subflows) waits in the outbox; dispatches go on",
+    faults=(CoordinatorBusyError,),
+    proves_itself=True,
+)
+BROKER = Peer(
+    name="Redis",
+    meanwhile="dispatches wait in the outbox: workers get no tasks by their queues; none is lost",
+    faults=BROKER_DOWN,
+    proves_itself=True,
+)
+DATABASE = Peer(
+    name="the database",
+    meanwhile="dispatches wait in the outbox: workers get no tasks by their queues; none is lost",
+    faults=DATABASE_FAULTS,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +82,10 @@ class Relay:
         telemetry = Telemetry(tracing=bool(settings.otlp_endpoint or settings.trace_file))
         self._outbox = outbox = Outbox(around.pool)
         self._dispatches, self._handovers = Wakes(), Wakes()
-        self._loops = Loops(backoff=Backoff(cap=settings.retry_cap), chance=around.chance)
+        peers = (COORDINATOR, BROKER, DATABASE)
+        self._loops = Loops(backoff=Backoff(cap=settings.retry_cap), chance=around.chance, peers=peers)
+        around.coordinator.answered = self._loops.answered(COORDINATOR)
+        around.broker.answered = self._loops.answered(BROKER)
         self._publisher = Publisher(
             outbox=outbox,
             broker=around.broker,

@@ -21,7 +21,17 @@ from headway.runtime.sql import load_statements
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
 
-__all__ = ["Backlog", "Claim", "Outbox", "Taken", "Unpublished", "close_pool", "connect_listener", "connect_pool"]
+__all__ = [
+    "DATABASE_FAULTS",
+    "Backlog",
+    "Claim",
+    "Outbox",
+    "Taken",
+    "Unpublished",
+    "close_pool",
+    "connect_listener",
+    "connect_pool",
+]
 
 _SQL = load_statements(
     files("headway.relay"),
@@ -38,6 +48,16 @@ _SQL = load_statements(
     ],
 )
 
+DATABASE_FAULTS = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+)
+"""What a call raises when the database is away, starts, ends, or is full; a time-out is an OSError."""
 ACQUIRE_DEADLINE = 5.0  # seconds to get a connection, opening it included
 STATEMENT_DEADLINE = 10.0  # seconds for a statement
 AHEAD_SECONDS = 1.0  # that a transaction may have begun and wait for work

@@ -6,9 +6,10 @@ The one place, the coordinator's lanes aside, where every exception is caught. K
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from headway.runtime.backoff import Backoff
+from headway.runtime.outages import Outage, Peer
 
 __all__ = ["Loops", "Step"]
 
@@ -23,12 +24,19 @@ class Loops:
     Args:
         backoff: How long to wait after failures in a row.
         chance: Spreads the tries.
+        peers: What the steps need: that one of these does not serve is told once for all loops. The first one fits
+            whose faults have the error's type.
     """
 
-    def __init__(self, *, backoff: Backoff, chance: random.Random) -> None:
+    def __init__(self, *, backoff: Backoff, chance: random.Random, peers: Sequence[Peer] = ()) -> None:
         self._backoff = backoff
         self._chance = chance
+        self._outages = [Outage(peer, _log) for peer in peers]
         self._stopping = asyncio.Event()
+
+    def answered(self, peer: Peer) -> Callable[[], object]:
+        """Make what a peer that proves itself calls with each answer."""
+        return next(outage for outage in self._outages if outage.peer is peer).succeeded
 
     def stop(self) -> None:
         """Let each loop end after its current step."""
@@ -43,14 +51,19 @@ class Loops:
             every: Seconds between two steps.
         """
         failures = 0
+        outage: Outage | None = None
         while not self._stopping.is_set():
             try:
                 await step()
             except Exception as error:  # noqa: BLE001 - the one place where nothing may end the loop
                 failures += 1
                 delay = self._backoff.delay(failures, self._chance)
-                # One line for each failure, with the trace only at first: an outage is long, and its cause is one.
-                _log.warning(
+                outage = self._outage_of(error)
+                if outage is not None:
+                    outage.failed(str(error) or type(error).__name__)
+                # One line for each failure, with the trace only at first.
+                _log.log(
+                    logging.WARNING if outage is None else logging.DEBUG,
                     "%s failed; trying again",
                     name,
                     exc_info=error if failures == 1 else None,
@@ -59,8 +72,14 @@ class Loops:
                 await self._wait(delay)
             else:
                 failures = 0
+                if outage is not None and not outage.peer.proves_itself:
+                    outage.succeeded()
+                outage = None
                 if every:
                     await self._wait(every)
+
+    def _outage_of(self, error: Exception) -> Outage | None:
+        return next((outage for outage in self._outages if isinstance(error, outage.peer.faults)), None)
 
     async def _wait(self, seconds: float) -> None:
         try:

@@ -12,10 +12,11 @@ import asyncpg
 from headway.runtime.backoff import Backoff
 from headway.runtime.listening import Listener
 from headway.runtime.loops import Loops, Step
+from headway.runtime.outages import Peer
 from headway.timers.batches import Batches
-from headway.timers.coordinator import Coordinator
+from headway.timers.coordinator import Coordinator, CoordinatorBusyError, CoordinatorLateError
 from headway.timers.settings import TimersSettings
-from headway.timers.store import DueReader, connect_listener
+from headway.timers.store import DATABASE_FAULTS, DueReader, connect_listener
 from headway.timers.telemetry import Telemetry
 from headway.timers.watching import Lookout, Teller
 
@@ -26,6 +27,18 @@ CHANNEL = "headway_timers"
 
 DRAIN_SHARE = 0.8  # of the time to drain: the rest is for closing
 LEASE_INTERVAL = timedelta(seconds=1)  # between two looks at least: a lease is set for longer, and known before it ends
+PEERS = (
+    Peer(
+        name="the coordinator",
+        meanwhile="what is due (waits, retries, time-outs, expired leases) is late, and none of it is lost",
+        faults=(CoordinatorBusyError, CoordinatorLateError),
+    ),
+    Peer(
+        name="the database",
+        meanwhile="nobody sees what is due; it is late, and none of it is lost",
+        faults=DATABASE_FAULTS,
+    ),
+)
 LEASE_LANES = 2  # a page is under way while the next one is made ready; more would only stand before other decisions
 
 
@@ -52,7 +65,7 @@ class Timers:
     def __init__(self, settings: TimersSettings, around: Surroundings) -> None:
         self._settings = settings
         self._around = around
-        self._loops = Loops(backoff=Backoff(cap=settings.retry_cap), chance=around.chance)
+        self._loops = Loops(backoff=Backoff(cap=settings.retry_cap), chance=around.chance, peers=PEERS)
         self._telemetry = Telemetry()
         self._timers = self._watch(leases=False, batch=settings.batch, every=settings.poll_interval)
         self._leases = self._watch(
@@ -111,6 +124,7 @@ class Timers:
             batches=batches,
             coordinator=around.coordinator,
             telemetry=self._telemetry,
+            what="leases" if leases else "timers",
             batch=batch,
             chance=around.chance,
             clock=around.clock,

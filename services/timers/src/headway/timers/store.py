@@ -16,7 +16,16 @@ import asyncpg
 from headway.runtime.ids import run_id_text
 from headway.runtime.sql import load_statements
 
-__all__ = ["LEASE", "Due", "DueKey", "DueReader", "close_pool", "connect_listener", "connect_pool"]
+__all__ = [
+    "DATABASE_FAULTS",
+    "LEASE",
+    "Due",
+    "DueKey",
+    "DueReader",
+    "close_pool",
+    "connect_listener",
+    "connect_pool",
+]
 
 _STATEMENTS = ["read_timers", "read_leases", "plan_once", "limit_transactions"]
 _SQL = load_statements(files("headway.timers"), "due.sql", expected=_STATEMENTS)
@@ -24,6 +33,16 @@ _SQL = load_statements(files("headway.timers"), "due.sql", expected=_STATEMENTS)
 LEASE = "lease"
 """The kind of an expired lease; every other kind is a timer's, as stored."""
 
+DATABASE_FAULTS = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+)
+"""What a call raises when the database is away, starts, ends, or is full; a time-out is an OSError."""
 ACQUIRE_DEADLINE = 5.0  # seconds to get a connection, opening it included
 STATEMENT_DEADLINE = 5.0  # seconds for a statement
 # A process that is frozen in the middle of a look must not keep what it sees from being vacuumed: the server ends its

@@ -18,6 +18,9 @@ class Telemetry:
             description="from a timer's due time to its decision",
             explicit_bucket_boundaries_advisory=_LATENESS_BOUNDS,
         )
+        self._waiting = meter.create_gauge(
+            "headway.timers.waiting", unit="{item}", description="what is due and not decided yet, by what it is"
+        )
         self._answered = meter.create_counter(
             "headway.timers.answered", unit="{item}", description="timers and leases told, by outcome"
         )
@@ -25,6 +28,10 @@ class Telemetry:
     def fired(self, kind: str, late_seconds: float) -> None:
         """Note how late a timer or a lease was decided."""
         self._lateness.record(late_seconds, {"kind": kind})
+
+    def waiting(self, what: str, items: int) -> None:
+        """Tell how much is known to be due and not decided; `what` is `timers` or `leases`."""
+        self._waiting.set(items, {"what": what})
 
     def answered(self, outcome: str, items: int) -> None:
         """Count items that were `fired`, `stale` or `failed`."""

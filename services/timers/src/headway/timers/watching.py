@@ -39,6 +39,7 @@ class Teller:
         batches: Where they come from.
         coordinator: Whom to tell.
         telemetry: Metrics.
+        what: What it tells, for metrics: `timers` or `leases`.
         batch: Most items per call.
         chance: Spreads tries.
         clock: Monotonic seconds.
@@ -50,6 +51,7 @@ class Teller:
         batches: Batches,
         coordinator: Coordinator,
         telemetry: Telemetry,
+        what: str,
         batch: int,
         chance: random.Random,
         clock: Callable[[], float],
@@ -57,6 +59,7 @@ class Teller:
         self._batches = batches
         self._coordinator = coordinator
         self._telemetry = telemetry
+        self._what = what
         self._chance = chance
         self._clock = clock
         self._failed: Parked[DueKey] = Parked(backoff=FAILED, chance=chance, clock=clock, most=MOST_ASIDE)
@@ -68,7 +71,9 @@ class Teller:
 
     def aside(self) -> set[DueKey]:
         """Answer what is not to be told now."""
-        return {*self._batches.in_hand, *self._failed.waiting(), *self._unsure.waiting()}
+        aside = {*self._batches.in_hand, *self._failed.waiting(), *self._unsure.waiting()}
+        self._telemetry.waiting(self._what, len(aside))
+        return aside
 
     async def step(self) -> None:
         """Tell one batch; waits for one, returns without one when the batches are closed."""

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import sys
-import traceback
 from collections.abc import Sequence
+from types import ModuleType
 
 from headway.worker._errors import NothingToServe
+from headway.worker._importing import ModuleRefused, file_of, import_module, registers_nothing, registries_in
 from headway.worker._registry import Registry, default_registry
 from headway.worker._worker import BUILTINS, Worker
-
-
-class ModuleRefused(NothingToServe):
-    """A MODULE[:attr] that cannot be imported, or holds no registry."""
 
 
 def run_worker(
@@ -63,41 +59,38 @@ def load_registry(modules: Sequence[str]) -> Registry:
     """Import modules; return one registry with all their handlers.
 
     Raises:
-        ModuleRefused: One cannot be imported, or its attribute is no registry.
+        ModuleRefused: One cannot be imported, its attribute is no registry, or none of them registers a handler.
         DuplicateHandler: Two of them register one name.
     """
     folder = os.getcwd()  # noqa: PTH109  sys.path holds texts
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    registries = [_registry_of(name) for name in modules]
     merged = Registry()
-    for registry in (default_registry, *registries):
-        for handler in registry.handlers():
+    imported: list[ModuleType] = []
+    for name in modules:
+        module_name, _, attribute = name.partition(":")
+        module = import_module(module_name)
+        imported.append(module)
+        for handler in _registry_of(module, attribute).handlers():
             merged.add(handler)
+    for handler in default_registry.handlers():
+        merged.add(handler)
+    if imported and not merged.handlers():
+        raise registers_nothing(imported)
     return merged
 
 
-def _registry_of(name: str) -> Registry:
-    module_name, _, attribute = name.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ModuleRefused(f"cannot import {module_name!r}: {error}") from error
-    except Exception as error:
-        raise ModuleRefused(f"cannot import {module_name!r}: {_told(error)}") from error
+def _registry_of(module: ModuleType, attribute: str) -> Registry:
     if not attribute:
         return default_registry
     registry = getattr(module, attribute, None)
     if not isinstance(registry, Registry):
-        raise ModuleRefused(f"{name!r} is no Registry of headway.worker")
+        own = registries_in(module)
+        has = f"; it has {', '.join(own)}" if own else ""
+        raise ModuleRefused(
+            f"{attribute!r} of {module.__name__!r} ({file_of(module)}) is no Registry of headway.worker{has}"
+        )
     return registry
-
-
-def _told(error: Exception) -> str:
-    """Where the fault is, and below that what Python says of it."""
-    where = error if isinstance(error, SyntaxError) else traceback.extract_tb(error.__traceback__)[-1]
-    said = "".join(traceback.format_exception_only(error)).rstrip()
-    return f"{where.filename}:{where.lineno}\n{said}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -67,6 +67,17 @@ class Attendance:
         """Talk by a call."""
         self._call = call
 
+    async def heard(self) -> None:
+        """Wait until the coordinator knows of this worker.
+
+        Raises:
+            CallFailed: It was not reached, or knows no such call.
+        """
+        try:
+            await self._call.initial_metadata()
+        except grpc.aio.AioRpcError as error:
+            raise CallFailed(error) from error
+
     async def offer(self, offer: tasks_pb2.Offer) -> None:
         """Offer slots.
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from headway.api.tasks.v1 import tasks_pb2
 from headway.worker._batching import Batcher
+from headway.worker._contact import Contact
 from headway.worker._coordinator import CallFailed, Coordinator
 from headway.worker._delivery import Delivery
 from headway.worker._ledger import Ledger
@@ -35,6 +36,7 @@ class Leasing:
         coordinator: Coordinator,
         ledger: Ledger,
         *,
+        contact: Contact,
         granted: Callable[[Delivery, tasks_pb2.Grant, float], None],
         drain: asyncio.Event,
     ) -> None:
@@ -42,12 +44,14 @@ class Leasing:
 
         Args:
             coordinator: Whom to ask.
+            contact: Told how the calls go.
             ledger: What is told of deliveries that get no lease.
             granted: Called with each grant, and the monotonic instant from which its lease counts.
             drain: Set when the worker shall stop: then nothing is asked twice.
         """
         self._coordinator = coordinator
         self._ledger = ledger
+        self._contact = contact
         self._granted = granted
         self._drain = drain
         self._loop = asyncio.get_running_loop()
@@ -75,21 +79,25 @@ class Leasing:
             await self._failed(asked, error)
             return
         self._pauses.reset()
+        self._contact.succeeded()
         for delivery, result in zip(asked, results, strict=False):
             self.batcher.step(delivery, self._answered, delivery, result, sent_at)
         for delivery in asked[len(results) :]:
             self._ask_later(delivery)
 
     async def _failed(self, batch: list[Delivery], error: CallFailed) -> None:
-        logger.warning("Lease failed", extra={"fault": str(error), "items": len(batch), "again": error.retryable})
         if error.retryable:
+            self._contact.failed(str(error))
             await pause(self._pauses.next(), self._drain)
         if error.retryable and not self._drain.is_set():
             self.batcher.put_back(batch)
             return
         for delivery in batch:
             self._ledger.let_go(delivery)
-        if not error.retryable:  # or the whole queue would be read and let go at full speed
+        if not error.retryable:
+            facts = {"fault": str(error), "items": len(batch)}
+            logger.error("Lease failed; its tasks go to whoever reads them next", extra=facts)
+            # Or the whole queue would be read and let go at full speed.
             await pause(self._pauses.next(), self._drain)
 
     def _answered(self, delivery: Delivery, result: tasks_pb2.LeaseResult, sent_at: float) -> None:

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable
 
 from headway.api.tasks.v1 import tasks_pb2
+from headway.runtime.outages import Outage
 from headway.worker._batching import Batcher
 from headway.worker._delivery import Delivery, Entry, Message
 from headway.worker._pace import Pauses, pause
@@ -29,6 +30,7 @@ class Ledger:
         slots: int,
         streams: Streams,
         renewals: Renewals,
+        outage: Outage,
         drain: asyncio.Event,
         freed: Callable[[], None] = lambda: None,
     ) -> None:
@@ -37,6 +39,7 @@ class Ledger:
         Args:
             slots: How many deliveries may be on their way to, or in, a handler, or ask for a next one.
             streams: Where messages are acknowledged.
+            outage: The queues': told how acknowledging goes.
             renewals: What stops renewing the leases of deliveries that leave.
             drain: Set when the worker shall stop.
             freed: Called when a slot is free again.
@@ -48,6 +51,7 @@ class Ledger:
         self._none_reserved.set()
         self._streams = streams
         self._renewals = renewals
+        self._outage = outage
         self._drain = drain
         self._active: set[Delivery] = set()
         self._grant_keys = uuid.uuid4().hex[:16]  # noqa: TID251  an identity of this start
@@ -172,9 +176,10 @@ class Ledger:
         try:
             await self._streams.acknowledge(batch)
         except QueueUnreachable as error:
-            logger.warning("acknowledging failed; trying again", extra={"fault": str(error), "items": len(batch)})
+            self._outage.failed(str(error))
             await pause(self._pauses.next(), self._drain)
             self.acknowledgements.put_back(batch)
         else:
             self._pauses.reset()
+            self._outage.succeeded()
             await pause(_ACKNOWLEDGE_EVERY, self._drain)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
 
 _INPUT_AND_CONTEXT = 2
+_MOST_TOLD = 20  # names in one line of the log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,8 @@ class Registry:
         """
         known = self._handlers.get(handler.name)
         if known is not None and known != handler:
-            message = f"handler {handler.name!r} is registered twice: {known.function!r} and {handler.function!r}"
+            places = f"{_place_of(known.function)} and {_place_of(handler.function)}"
+            message = f"handler {handler.name!r} is registered twice: {places}"
             raise DuplicateHandler(message)
         self._handlers[handler.name] = handler
 
@@ -102,15 +104,30 @@ def handler(name: str, *, queue: str = DEFAULT_QUEUE) -> Callable[[F], F]:
     return default_registry.handler(name, queue=queue)
 
 
+def served(queues: Sequence[str], handlers: Collection[Handler]) -> dict[str, object]:
+    """What a log line tells of the queues that are read and the handlers that are known; many are cut, and counted."""
+    facts: dict[str, object] = {}
+    for key, names in (("queues", list(queues)), ("handlers", sorted(each.name for each in handlers))):
+        facts[key] = names[:_MOST_TOLD]
+        if len(names) > _MOST_TOLD:
+            facts[f"more_{key}"] = len(names) - _MOST_TOLD
+    return facts
+
+
 def _need_parentheses(name: object) -> None:
     """`@handler` alone is called with the function, and would register nothing. Raises HandlerRefused."""
     if not callable(name):
         return
     called = getattr(name, "__name__", "name")
-    code = getattr(name, "__code__", None)
-    place = "" if code is None else f" ({code.co_filename}, line {code.co_firstlineno})"
-    message = f'@handler stands without a name above {called}{place}: write @handler("{called}"), as nodes call it'
+    message = f'@handler stands without a name above {_place_of(name)}: write @handler("{called}"), as nodes call it'
     raise HandlerRefused(message)
+
+
+def _place_of(function: Function) -> str:
+    """A function's name and where it is written, as far as it tells."""
+    called = getattr(function, "__name__", "name")
+    code = getattr(function, "__code__", None)
+    return called if code is None else f"{called} ({code.co_filename}, line {code.co_firstlineno})"
 
 
 def describe(name: str, queue: str, function: Function) -> Handler:

@@ -49,11 +49,15 @@ class RenewalEvents:
         cancel: The coordinator wants the handler stopped; its outcome still counts.
         lost: The lease is lost. answered=True: the coordinator said so. False: it ran out unanswered.
         renewed: The lease goes on.
+        failed: A call was not answered, and is tried again; told how it failed.
+        answered: A call was answered.
     """
 
     cancel: Callable[[Delivery], None]
     lost: LostCallback
     renewed: Callable[[Delivery], None]
+    failed: Callable[[str], None]
+    answered: Callable[[], None]
 
 
 class Renewals:
@@ -98,6 +102,14 @@ class Renewals:
         due_at = lease.deadline - lease.duration * (1 - _PART_OF_LEASE)
         with self._lock:
             self._set_due(delivery, due_at)
+
+    def hurry(self) -> None:
+        """Try again at once what has failed: the coordinator is back."""
+        now = time.monotonic()
+        with self._lock:
+            for delivery in self._pauses:
+                if self._due_at.get(delivery, math.inf) < math.inf:  # else it is under way
+                    self._set_due(delivery, now)
 
     def remove(self, delivery: Delivery) -> None:
         """Stop renewing a lease."""
@@ -187,6 +199,7 @@ class Renewals:
             return
         except grpc.FutureCancelledError:
             return
+        self._events.answered()
         for delivery, number, result in zip(batch, told, response.results, strict=False):
             try:
                 self._apply(delivery, result, number, sent_at)
@@ -201,7 +214,7 @@ class Renewals:
             # Not repeated: the leases run out, and their handlers are stopped then.
             logger.error("renewing failed for good", extra={"code": str(code), "fault": str(error)})
             return
-        logger.warning("renewing failed; trying again", extra={"code": str(code)})
+        self._events.failed(f"{code.name if code else type(error).__name__}: {_details(error)}")
         now = time.monotonic()
         with self._lock:
             for delivery in batch:
@@ -243,3 +256,7 @@ class Renewals:
             delivery.lease.lost = True
             delivery.lease.cancelled = True
         self._events.lost(delivery, answered=answered)
+
+
+def _details(error: grpc.RpcError) -> str:
+    return str(error.details() or "") if isinstance(error, grpc.Call) else str(error)

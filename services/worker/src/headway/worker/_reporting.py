@@ -13,6 +13,7 @@ from collections.abc import Callable
 from headway.api.tasks.v1 import tasks_pb2
 from headway.worker import _outcomes
 from headway.worker._batching import Batcher
+from headway.worker._contact import Contact
 from headway.worker._coordinator import CallFailed, Coordinator
 from headway.worker._delivery import Delivery
 from headway.worker._ledger import Ledger
@@ -29,6 +30,7 @@ class Reporting:
         coordinator: Coordinator,
         ledger: Ledger,
         *,
+        contact: Contact,
         granted: Callable[[Delivery, tasks_pb2.Grant, float], None],
         drain: asyncio.Event,
     ) -> None:
@@ -36,12 +38,14 @@ class Reporting:
 
         Args:
             coordinator: Whom to tell.
+            contact: Told how the calls go.
             ledger: What is told of deliveries that are settled or given up.
             granted: Called with each next task that is granted, and the monotonic instant from which its lease counts.
             drain: Set when the worker shall stop: then pauses are short.
         """
         self._coordinator = coordinator
         self._ledger = ledger
+        self._contact = contact
         self._granted = granted
         self._drain = drain
         self._pauses = Pauses()
@@ -81,6 +85,7 @@ class Reporting:
             await self._failed(held, error)
             return
         self._pauses.reset()
+        self._contact.succeeded()
         for delivery, result in zip(held, results, strict=False):
             self.batcher.step(delivery, self._answered, delivery, result, sent_at)
         if len(results) < len(held):
@@ -88,8 +93,8 @@ class Reporting:
             self.batcher.put_back(held[len(results) :])
 
     async def _failed(self, batch: list[Delivery], error: CallFailed) -> None:
-        logger.warning("Report failed", extra={"fault": str(error), "items": len(batch), "again": error.retryable})
         if error.retryable:
+            self._contact.failed(str(error))
             await pause(self._pauses.next(), self._drain)
             self.batcher.put_back(batch)
             return
@@ -126,7 +131,9 @@ class Reporting:
         self.report(delivery, item)
 
     def _give_up(self, delivery: Delivery, why: str) -> None:
-        logger.error("report given up; the attempt is left to its lease", extra={**delivery.facts(), "fault": why})
+        if delivery.lease is None or not delivery.lease.lost:  # else it was told
+            logger.error("report given up; the attempt is left to its lease", extra={**delivery.facts(), "fault": why})
+            self._contact.lost(delivery)
         self._ledger.let_go(delivery)
 
 

@@ -15,14 +15,16 @@ import time
 from collections.abc import Callable, Sequence
 
 from headway.api.tasks.v1 import tasks_pb2
+from headway.runtime.outages import Outage
+from headway.worker._contact import QUEUES, Contact
 from headway.worker._context import Lease
-from headway.worker._coordinator import CallFailed, Coordinator, open_renewal_channel, seconds_of
+from headway.worker._coordinator import Attendance, CallFailed, Coordinator, open_renewal_channel, seconds_of
 from headway.worker._delivery import Delivery
 from headway.worker._leasing import Leasing
 from headway.worker._ledger import Ledger
 from headway.worker._offering import Offering
 from headway.worker._pace import Pauses, pause
-from headway.worker._registry import Registry
+from headway.worker._registry import Registry, served
 from headway.worker._renewing import RenewalEvents, Renewals
 from headway.worker._reporting import Reporting
 from headway.worker._running import Runner
@@ -55,6 +57,7 @@ class Serving:
         """
         self._settings = settings
         self._queues = queues
+        self._registry = registry
         self._drain = drain
         self._acknowledge_after = settings.acknowledge_after.total_seconds()
         self._loop = asyncio.get_running_loop()
@@ -76,19 +79,33 @@ class Serving:
         self._renewals = Renewals(
             channel=lambda: open_renewal_channel(settings.coordinator),
             owner=owner,
-            events=RenewalEvents(cancel=self._on_cancel, lost=self._on_lost, renewed=self._on_renewed),
+            events=RenewalEvents(
+                cancel=self._on_cancel,
+                lost=self._on_lost,
+                renewed=self._on_renewed,
+                failed=self._on_renewing_failed,
+                answered=self._on_renewing_answered,
+            ),
         )
+        self._queues_outage = Outage(QUEUES, logger, begun=lambda: {"address": self._streams.address})
         self._ledger = Ledger(
             slots=settings.concurrency,
             streams=self._streams,
             renewals=self._renewals,
+            outage=self._queues_outage,
             drain=drain,
             freed=self._slot_freed,
         )
         self._offering = Offering(self._ledger, enabled=settings.eager, granted=self._granted, drain=drain)
         self._runner = Runner(registry, threads=self._threads, ended=self._handler_ended, give_up=self._ledger.let_go)
-        self._leasing = Leasing(self._coordinator, self._ledger, granted=self._granted, drain=drain)
-        self._reporting = Reporting(self._coordinator, self._ledger, granted=self._granted, drain=drain)
+        self._contact = Contact(self._ledger, address=settings.coordinator, back=self._renewals.hurry)
+        self._is_reached = asyncio.Event()
+        self._leasing = Leasing(
+            self._coordinator, self._ledger, contact=self._contact, granted=self._granted, drain=drain
+        )
+        self._reporting = Reporting(
+            self._coordinator, self._ledger, contact=self._contact, granted=self._granted, drain=drain
+        )
 
     async def run(self) -> None:
         """Work until the drain begins; then let handlers end within the drain time-out, and return."""
@@ -111,9 +128,10 @@ class Serving:
 
     async def _read(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._coordinator.reach(self._coordinator_is_missing))
+            group.create_task(self._reach_coordinator())
             group.create_task(self._reach_redis())
-        logger.info("serving", extra={"queues": list(self._queues), "slots": self._settings.concurrency})
+        facts = served(self._queues, self._registry.handlers())
+        logger.info("serving", extra={**facts, "slots": self._settings.concurrency})
         pauses = Pauses()
         # A coordinator that grants but takes no reports must not fill the memory with outputs.
         most_unreported = max(self._settings.concurrency, _FEWEST_UNREPORTED)
@@ -126,16 +144,21 @@ class Serving:
             try:
                 entries = await self._streams.read(most)
             except QueueUnreachable as error:
-                logger.warning("reading failed; trying again", extra={"fault": str(error)})
+                self._queues_outage.failed(str(error))
                 await pause(pauses.next(), self._drain)
                 continue
             pauses.reset()
+            self._queues_outage.succeeded()
             for fault in entries.malformed:
                 self._ledger.drop(fault)
             for message in entries.messages:
                 self._leasing.ask(self._ledger.take(message))
             brought = len(entries.messages)
             self._offering.end_read(brought, is_full=brought >= max(most // len(self._queues), 1))
+
+    async def _reach_coordinator(self) -> None:
+        await self._coordinator.reach(self._coordinator_is_missing)
+        self._is_reached.set()
 
     async def _reach_redis(self) -> None:
         pauses = Pauses()
@@ -155,17 +178,33 @@ class Serving:
     async def _attend(self) -> None:
         """Hear at once what is to stop, and what was leased unasked. Without it, both come by other ways."""
         pauses = Pauses()
+        await self._is_reached.wait()
         while not self._drain.is_set():
             try:
                 async with self._coordinator.attend() as attendance, asyncio.TaskGroup() as group:
-                    offering = group.create_task(self._offering.offer(attendance.offer))
+                    others = [
+                        group.create_task(self._offering.offer(attendance.offer)),
+                        group.create_task(self._heard(attendance, pauses)),
+                    ]
                     async for response in attendance.responses():
                         pauses.reset()
                         self._told(response)
-                    offering.cancel()
+                    for other in others:
+                        other.cancel()
             except* CallFailed as errors:
-                logger.debug("not attending", extra={"fault": str(errors.exceptions[0])})
+                self._not_attending(errors)
             await pause(pauses.next(), self._drain)
+
+    async def _heard(self, attendance: Attendance, pauses: Pauses) -> None:
+        await attendance.heard()
+        pauses.reset()
+        self._contact.succeeded()
+
+    def _not_attending(self, errors: BaseExceptionGroup[CallFailed]) -> None:
+        (error, *_) = errors.exceptions
+        logger.debug("not attending", extra={"fault": str(error)})
+        if isinstance(error, CallFailed) and error.retryable:
+            self._contact.failed(str(error))
 
     def _slot_freed(self) -> None:
         self._offering.slot_freed()
@@ -230,6 +269,13 @@ class Serving:
         if delivery.entry is not None and ran_for >= self._acknowledge_after:
             self._on_loop(lambda: self._ledger.acknowledge(delivery))
 
+    def _on_renewing_failed(self, fault: str) -> None:
+        self._on_loop(lambda: self._contact.failed(fault))
+
+    def _on_renewing_answered(self) -> None:
+        if self._contact.is_lost:
+            self._on_loop(self._contact.succeeded)
+
     def _on_loop(self, call: Callable[[], None]) -> None:
         try:
             self._loop.call_soon_threadsafe(call)
@@ -237,7 +283,9 @@ class Serving:
             logger.debug("the event loop is closed")
 
     def _lost(self, delivery: Delivery, *, answered: bool) -> None:
-        logger.warning("lease lost", extra={**delivery.facts(), "answered": answered})
+        told = "it is somebody else's" if answered else "it ran out unanswered"
+        logger.warning("lease lost: %s; its handler is stopped", told, extra=delivery.facts())
+        self._contact.lost(delivery)
         if answered and delivery.report is None:
             # Refused for good: whoever holds the attempt now has a message of its own.
             self._ledger.acknowledge(delivery)

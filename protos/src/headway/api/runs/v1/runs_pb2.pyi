@@ -50,6 +50,7 @@ class ReasonKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_KIND_CLOSED: _ClassVar[ReasonKind]
     REASON_KIND_ITEMS: _ClassVar[ReasonKind]
     REASON_KIND_CHILD: _ClassVar[ReasonKind]
+    REASON_KIND_UNPUBLISHED: _ClassVar[ReasonKind]
 RUN_STATE_UNSPECIFIED: RunState
 RUN_STATE_PENDING: RunState
 RUN_STATE_RUNNING: RunState
@@ -80,6 +81,7 @@ REASON_KIND_PAUSED: ReasonKind
 REASON_KIND_CLOSED: ReasonKind
 REASON_KIND_ITEMS: ReasonKind
 REASON_KIND_CHILD: ReasonKind
+REASON_KIND_UNPUBLISHED: ReasonKind
 
 class Run(_message.Message):
     __slots__ = ("run_id", "namespace", "workflow", "version", "state", "epoch", "cancelling", "created_at", "finished_at", "error", "output", "last_seq", "key", "input", "paused_at", "pause_reason", "clock_paused", "cancel_reason", "compensating", "labels", "parent", "concluded", "trace_id")

@@ -11,12 +11,14 @@ from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState, TaskState
 from headway.coordinator.core.payloads import shortened
 from headway.coordinator.core.plan import FINALLY, Edge, FailureClass, Json, Node, NodeType
-from headway.coordinator.core.rows import BEATEN, BROKEN_OFF, STOPPED, ChildRow, RunRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import BEATEN, BROKEN_OFF, STOPPED, ChildRow, LoopRow, RunRow, TaskRow, TokenRow
 
 _NAMED_EDGES = 5  # that a sentence names
 _NAMED_SIGNALS = 5
 _LONGEST_NAME = 80  # characters of a signal's name in a sentence
 _LONGEST_WORDS = 400  # characters of a message in a sentence
+_LATE = timedelta(seconds=5)
+"""After which what the relay or the timers service should have done says that it is not at work, or cannot be."""
 
 
 class ReasonKind(StrEnum):
@@ -24,6 +26,7 @@ class ReasonKind(StrEnum):
 
     QUEUED = "queued"
     NO_WORKER = "no_worker"
+    UNPUBLISHED = "unpublished"
     LEASED = "leased"
     LEASE_EXPIRED = "lease_expired"
     TIMER = "timer"
@@ -75,6 +78,9 @@ class Scene(Struct, frozen=True, kw_only=True):
         readers: by queue, for the tasks that are READY.
         children: of subflow nodes that wait, the latest run that each started.
         undelivered: by child, since when something for it has waited to be delivered.
+        unpublished: by path, since when a dispatch has lain in the outbox.
+        outbox_since: when more lies in the outbox than was looked at: since when its oldest row does.
+        loops: of maps and repeats that are open, how far they are.
         timers: due times of the run's own timers, by kind.
         signals: of nodes that wait for a signal whose name an expression yielded, that name, by path.
         untold: of a run that is over: how many more tasks and items failed.
@@ -93,6 +99,9 @@ class Scene(Struct, frozen=True, kw_only=True):
     buffered: Mapping[str, int] = {}
     children: Mapping[str, ChildRow] = {}
     undelivered: Mapping[str, datetime] = {}
+    unpublished: Mapping[str, datetime] = {}
+    outbox_since: datetime | None = None
+    loops: Mapping[str, LoopRow] = {}
     untold: int = 0
 
     @property
@@ -157,7 +166,7 @@ def summary(scene: Scene) -> str:
         clock = ", its time-outs standing still" if run.steering.clock_stopped else ""
         return f"The run was paused {_when(run.paused_at, scene.now)}{why}{clock}; it has {waits}."
     deadline = scene.timers.get("run_deadline")
-    until = "" if deadline is None else f" Its deadline is {_when(deadline, scene.now)}."
+    until = "" if deadline is None else f" Its deadline {_due(deadline, scene.now)}."
     ending = ""
     if run.is_compensating:
         is_cancelled = run.cancelling and run.finish_path is None
@@ -210,16 +219,27 @@ def _ready(scene: Scene, row: TaskRow) -> Reason:
     readers = scene.readers.get(row.queue, Readers())
     since = row.ready_at or row.created_at
     waits = f"It has waited for {_span(scene.now - since)} in queue {row.queue!r} for handler {row.handler!r}"
-    if readers.workers:
+    kind = ReasonKind.QUEUED if readers.workers else ReasonKind.NO_WORKER
+    lies_since = scene.unpublished.get(row.path, scene.outbox_since)
+    if lies_since is not None and scene.now - lies_since > _LATE:
+        kind, since = ReasonKind.UNPUBLISHED, lies_since
+        message = (
+            f"{waits}, but no worker can see it: its dispatch has lain in the outbox since {_instant(lies_since)}. The"
+            " relay is down, far behind, or does not reach Redis; its log says which."
+        )
+    elif readers.workers:
         there = f"{readers.workers} worker{'s' * (readers.workers != 1)} of that queue"
-        message = f"{waits}; {there} {'was' if readers.workers == 1 else 'were'} seen lately."
+        message = (
+            f"{waits}; {there} {'was' if readers.workers == 1 else 'were'} seen lately: it waits until one has a free"
+            " slot."
+        )
     elif readers.seen_at is None:
         message = f"{waits}, but no worker of that queue was seen within the last hour."
     else:
         message = f"{waits}, but no worker reads that queue now: the last was seen {_when(readers.seen_at, scene.now)}."
     return Reason(
         path=row.path,
-        kind=ReasonKind.QUEUED if readers.workers else ReasonKind.NO_WORKER,
+        kind=kind,
         message=message,
         since=since,
         queue=row.queue,
@@ -242,7 +262,10 @@ def _running(scene: Scene, row: TaskRow) -> Reason:
         message = f"{holder} and is to stop ({_STOPPED[row.cause]}); if it goes on, it is closed as unknown."
     elif until is not None and until <= scene.now:
         kind = ReasonKind.LEASE_EXPIRED
-        message = f"{holder}, but its lease ran out {_when(until, scene.now)}: it is about to be given to another."
+        message = (
+            f"{holder}, but its lease ran out {_when(until, scene.now)}: it is about to be given to another."
+            f"{_overdue(until, scene.now)}"
+        )
     else:
         ends = "" if until is None else f"; its lease ends {_when(until, scene.now)} unless renewed"
         message = f"{holder}{ends}."
@@ -270,7 +293,7 @@ def _waiting(scene: Scene, row: TaskRow) -> Reason:
         return Reason(
             path=row.path,
             kind=ReasonKind.SIGNAL,
-            message=f"It waits for signal {signal!r}, {ends}.{_not_taken(scene, signal)}",
+            message=f"It waits for signal {signal!r}, {ends}.{_not_taken(scene, signal)}{_overdue(due, scene.now)}",
             since=row.ready_at,
             until=due,
             attempt=row.attempt,
@@ -280,18 +303,37 @@ def _waiting(scene: Scene, row: TaskRow) -> Reason:
         message = f"All else is over: it waits for what runs at the end ({FINALLY}[0])."
         return Reason(path=row.path, kind=ReasonKind.ITEMS, message=message, since=row.ready_at, attempt=row.attempt)
     if node.body is not None and not _is_between_iterations(node.type, row):
-        what = "items" if node.type is NodeType.MAP else "iterations"
         none_begins = " None begins while the run is paused." if scene.run.is_paused else ""
-        message = f"It waits for its {what} ({row.path}[…]); `headway show` counts them.{none_begins}"
+        message = f"{_items(row.path, node, scene.loops.get(row.path))}{none_begins}"
         return Reason(path=row.path, kind=ReasonKind.ITEMS, message=message, since=row.ready_at, attempt=row.attempt)
     child = scene.children.get(row.path)
     if node.type is NodeType.SUBFLOW:
         is_awaited = child is not None and child.is_open and child.attempt == row.attempt
         return _subflow(scene, row, node, child if is_awaited else None)
     what = "its time" if node.body is None else "its next iteration"
-    message = "It waits." if due is None else f"It waits for {what}, which is {_when(due, scene.now)}."
+    message = (
+        "It waits." if due is None else f"It waits for {what}, which {_due(due, scene.now)}.{_overdue(due, scene.now)}"
+    )
     return Reason(
         path=row.path, kind=ReasonKind.TIMER, message=message, since=row.ready_at, until=due, attempt=row.attempt
+    )
+
+
+def _items(path: str, node: Node, loop: LoopRow | None) -> str:
+    """How far a map or a repeat is that waits for what is in it."""
+    is_map = node.type is NodeType.MAP
+    what = "items" if is_map else "iterations"
+    if loop is None:
+        return f"It waits for its {what} ({path}[…])."
+    if not is_map:
+        return f"It waits for iteration {max(loop.started - 1, 0)} ({path}[…]); it may have {loop.total}."
+    ended = loop.succeeded + loop.failed + loop.cancelled
+    failed = f", {loop.failed} of them failed" if loop.failed else ""
+    full = loop.open >= node.max_concurrency and loop.started < loop.total
+    room = f", as many as max_concurrency lets: others begin when one of these ends ({path}[…])" if full else ""
+    return (
+        f"It waits for its items: {loop.open} of {loop.total - loop.left_out} are under way{room}; {ended} have ended"
+        f"{failed}."
     )
 
 
@@ -337,11 +379,14 @@ def _subflow(scene: Scene, row: TaskRow, node: Node, child: ChildRow | None) -> 
 
 
 def _retrying(scene: Scene, row: TaskRow) -> Reason:
-    again = "soon" if row.due_at is None else _when(row.due_at, scene.now)
+    again = "is tried again soon" if row.due_at is None else f"is tried again {_when(row.due_at, scene.now)}"
+    if row.due_at is not None and row.due_at <= scene.now:
+        again = f"was to be tried again {_when(row.due_at, scene.now)}"
     return Reason(
         path=row.path,
         kind=ReasonKind.RETRY,
-        message=f"It failed {row.tries} time{'s' * (row.tries != 1)} ({_error(row)}) and is tried again {again}.",
+        message=f"It failed {row.tries} time{'s' * (row.tries != 1)} ({_error(row)}) and {again}."
+        f"{_overdue(row.due_at, scene.now)}",
         until=row.due_at,
         queue=row.queue,
         handler=row.handler,
@@ -447,6 +492,17 @@ def _when(at: datetime, now: datetime) -> str:
     """An instant, and how far away it is."""
     away = f"in {_span(at - now)}" if at > now else f"{_span(now - at)} ago"
     return f"{away} ({_instant(at)})"
+
+
+def _due(at: datetime, now: datetime) -> str:
+    return f"{'is' if at > now else 'was'} {_when(at, now)}"
+
+
+def _overdue(at: datetime | None, now: datetime) -> str:
+    """What is due is told by the timers service within a moment."""
+    if at is None or now - at <= _LATE:
+        return ""
+    return " That is overdue: the timers service is down, or does not reach a coordinator; its log says which."
 
 
 def _span(duration: timedelta) -> str:

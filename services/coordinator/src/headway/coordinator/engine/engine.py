@@ -29,6 +29,7 @@ from headway.coordinator.store.saving import save_dispatches
 from headway.coordinator.store.statements import SQL
 from headway.runtime.backoff import Backoff
 from headway.runtime.loops import Loops, Step
+from headway.runtime.outages import Peer
 
 LOOK_SECONDS = 1.0  # how often, at the most, a bucket that we do not know makes us look
 SETTINGS_SECONDS = 5.0  # how old live settings and gauges may be
@@ -38,6 +39,12 @@ Swept: TypeAlias = tuple[UUID, str]
 """Run and path of a task that was dispatched again; a sweep goes by bucket, and in a bucket by run and path."""
 Item = TypeVar("Item", Submission, LeaseAsk, RenewAsk)
 _log = logging.getLogger(__name__)
+
+DATABASE = Peer(
+    name="the database",
+    meanwhile="calls are refused as STORE_UNAVAILABLE and tried again by who makes them; what was committed stands",
+    faults=(StoreUnavailable, OSError),
+)
 
 
 class Watchers:
@@ -97,7 +104,7 @@ class Engine:
         self._lanes: list[Lane[Any]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._at_stop = ExitStack()
-        self._loops = Loops(backoff=Backoff(), chance=clock.CHANCE)
+        self._loops = Loops(backoff=Backoff(), chance=clock.CHANCE, peers=[DATABASE])
 
     async def start(self) -> None:
         """Read the live settings and begin to keep them fresh."""

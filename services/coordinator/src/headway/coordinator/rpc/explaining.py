@@ -13,6 +13,7 @@ from headway.coordinator.store.explaining import read_scene
 _KINDS: Mapping[ReasonKind, pb.ReasonKind] = {
     ReasonKind.QUEUED: pb.REASON_KIND_QUEUED,
     ReasonKind.NO_WORKER: pb.REASON_KIND_NO_WORKER,
+    ReasonKind.UNPUBLISHED: pb.REASON_KIND_UNPUBLISHED,
     ReasonKind.LEASED: pb.REASON_KIND_LEASED,
     ReasonKind.LEASE_EXPIRED: pb.REASON_KIND_LEASE_EXPIRED,
     ReasonKind.TIMER: pb.REASON_KIND_TIMER,

@@ -12,10 +12,10 @@ from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import TaskState
 from headway.coordinator.core.paths import loop_of
 from headway.coordinator.core.plan import NodeType
-from headway.coordinator.core.rows import ChildRow, RunRow, TaskRow, TokenRow
+from headway.coordinator.core.rows import ChildRow, LoopRow, RunRow, TaskRow, TokenRow
 from headway.coordinator.ids import bucket_of
 from headway.coordinator.store.errors import translated
-from headway.coordinator.store.loading import find_children, read_steps, task_row, token_row
+from headway.coordinator.store.loading import find_children, loop_row, read_steps, task_row, token_row
 from headway.coordinator.store.pool import Connection, Connections
 from headway.coordinator.store.statements import SQL
 
@@ -56,6 +56,7 @@ async def read_scene(connections: Connections, run_id: UUID, namespace: str, gra
                 count = await connection.fetchval(SQL["count_open_tasks"], bucket, run_id)
             timers = await connection.fetch(SQL["get_run_timers"], bucket, run_id)
             children = await _children(connection, bucket, run_id, graph, tasks)
+            unpublished, outbox_since = await _unpublished(connection, bucket, run_id, tasks)
             return Scene(
                 graph=graph,
                 now=found.now,
@@ -67,6 +68,9 @@ async def read_scene(connections: Connections, run_id: UUID, namespace: str, gra
                 signals=await _signals(connection, bucket, run_id, graph, tasks),
                 buffered=await _buffered(connection, bucket, run_id, graph, tasks),
                 children=children,
+                unpublished=unpublished,
+                outbox_since=outbox_since,
+                loops=await _loops(connection, bucket, run_id, graph, tasks),
                 undelivered=await _undelivered(connection, run_id, children),
                 timers={record["kind"]: record["due_at"] for record in timers},
             )
@@ -142,6 +146,28 @@ async def _children(
 ) -> Mapping[str, ChildRow]:
     paths = [row.path for row in tasks if row.state is TaskState.WAITING and graph.is_subflow(row.path)]
     return await find_children(connection, bucket, run_id, paths)
+
+
+async def _unpublished(
+    connection: Connection, bucket: int, run_id: UUID, tasks: tuple[TaskRow, ...]
+) -> tuple[Mapping[str, datetime], datetime | None]:
+    """By path, since when a dispatch has waited to be published; and since when one has that was not looked at."""
+    if not any(row.state is TaskState.READY for row in tasks):
+        return {}, None
+    found = {
+        record["path"]: record["since"] for record in await connection.fetch(SQL["find_unpublished"], bucket, run_id)
+    }
+    return found, found.pop(None, None)
+
+
+async def _loops(
+    connection: Connection, bucket: int, run_id: UUID, graph: Graph, tasks: tuple[TaskRow, ...]
+) -> Mapping[str, LoopRow]:
+    paths = [row.path for row in tasks if row.state is TaskState.WAITING and graph.node(row.path).body is not None]
+    if not paths:
+        return {}
+    records = await connection.fetch(SQL["get_loops"], bucket, [run_id] * len(paths), paths)
+    return {record["path"]: loop_row(record) for record in records}
 
 
 async def _undelivered(

@@ -136,7 +136,8 @@ def _attempt_row(record: asyncpg.Record) -> AttemptRow:
     )
 
 
-def _loop_row(record: asyncpg.Record) -> LoopRow:
+def loop_row(record: asyncpg.Record) -> LoopRow:
+    """A row of `get_loops`."""
     output = None if record["output_path"] is None else (record["output_path"], record["output_attempt"], "output")
     return LoopRow(
         **{name: record[name] for name in _LOOP_PLAIN}, output=output, failures=orjson.loads(record["failures"])
@@ -360,7 +361,7 @@ async def _load_loops(connection: Connection, bucket: int, held: Mapping[UUID, H
         held[run_id].state.loops[path] = None
     arrays = [run_id for run_id, _ in fresh], [path for _, path in fresh]
     for record in await connection.fetch(SQL["get_loops"], bucket, *arrays):
-        held[record["run_id"]].state.loops[record["path"]] = _loop_row(record)
+        held[record["run_id"]].state.loops[record["path"]] = loop_row(record)
 
 
 async def _load_scopes(connection: Connection, bucket: int, held: Mapping[UUID, Held], asked: Asked) -> None:

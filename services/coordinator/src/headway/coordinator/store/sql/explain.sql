@@ -35,6 +35,24 @@ FROM (
 GROUP BY s.name
 ORDER BY s.name;
 
+-- name: find_unpublished
+-- Since when dispatches of a run have waited in a bucket's outbox, among its oldest rows; and, without a path, since when
+-- the oldest row of all has, when there are more than were looked at.
+WITH oldest AS (
+    SELECT run_id, path, kind, created_at
+    FROM outbox
+    WHERE bucket = $1
+    ORDER BY outbox_id
+    LIMIT 5000
+)
+SELECT path, created_at AS since
+FROM oldest
+WHERE run_id = $2 AND kind = 'dispatch'
+UNION ALL
+SELECT NULL, min(created_at)
+FROM oldest
+HAVING count(*) = 5000;
+
 -- name: find_undelivered
 -- Since when hand-overs for some runs have waited in a bucket's outbox, among its oldest ones.
 SELECT o.run_id, min(o.created_at) AS since
