@@ -348,7 +348,7 @@ async def test_a_page_of_items_is_loaded_in_order_from_its_first_on(
 
     assert [*unfinished.scopes] == ["map[3]", "map[4]", "map[6]", "map[7]"]
     assert [*stopped.scopes] == ["map[3]", "map[6]"]
-    assert unfinished.loaded == {("unfinished", "map", 2)}
+    assert unfinished.pages == {("unfinished", "map", 2): None}
     assert results.results == {"map": dict.fromkeys(range(9), b"[1]")}
 
 
