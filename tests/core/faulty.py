@@ -25,6 +25,17 @@ TABLE = [
         f'workflow: w\nnodes:\n  m: {{type: map, over: [1], where: "size([1])", body: {WORKER}}}\n',
         [(3, 36, "not_a_condition")],
     ),
+    # Failures
+    (
+        "failures that are nearly classes, or types of a node",
+        "workflow: w\ndefaults: {retry: {max_attempts: 2, rules: [{errors: [exec_faild], max_attempts: 1}]}}\nnodes:\n  a: {type: http, request: {url: u}}\n  b: {type: call, handler: h, retry: {max_attempts: 3, rules: [{errors: [Timeout, Lost], max_attempts: 1}]}}\nedges: [{from: a, to: b, on: failure, errors: [HTTPStatus, Nonsense, OutputInvalid, timeout]}]\n",
+        [
+            (2, 55, "unlikely_failure"),
+            (5, 74, "unlikely_failure"),
+            (6, 48, "unlikely_failure"),
+            (6, 60, "unlikely_failure"),
+        ],
+    ),
     # Compensation
     (
         "an undoing node that is not there",
@@ -64,8 +75,8 @@ TABLE = [
     ("a control character", "workflow: \x01", [(1, 11, "yaml_syntax")]),
     ("an escape beyond Unicode", 'workflow: "\\U00110000"', [(1, 1, "yaml_syntax")]),
     ("a tab", "workflow: w\nnodes:\n\ta: b\n", [(3, 1, "yaml_syntax")]),
-    ("a quote that is never closed", 'workflow: "w\n', [(2, 1, "yaml_syntax")]),
-    ("a bracket that is never closed", "workflow: w\nnodes: {a: {type: call\n", [(3, 1, "yaml_syntax")]),
+    ("a quote that is never closed", 'workflow: "w\n', [(1, 11, "yaml_syntax"), (1, 1, "missing_key")]),
+    ("a bracket that is never closed", "workflow: w\nnodes: {a: {type: call\n", [(2, 12, "yaml_syntax")]),
     ("wrong indentation", "workflow: w\nnodes:\n  a: 1\n b: 2\n", [(4, 2, "yaml_syntax")]),
     (
         "two documents",
@@ -412,7 +423,7 @@ TABLE = [
     ),
     (
         "values that do not go together",
-        "workflow: w\ninput_schema: {properties: {n: {type: number}}}\n"
+        "workflow: w\ninput_schema: {required: [n], properties: {n: {type: number}}}\n"
         "nodes:\n  s: {type: switch, cases: [{when: 'input.n > \"5\"', to: a}], default: none}\n"
         f"  a: {WORKER}\n",
         [(4, 45, "type_mismatch")],
@@ -471,7 +482,7 @@ TABLE = [
         "workflow: w\nnodes:\n  m:\n    type: map\n    over: [1]\n    body:\n      nodes:\n"
         f"        a: {{type: call, handler: h, compensate: b}}\n  b: {WORKER}\nedges: [[m, b]]\n"
         f"finally:\n  nodes:\n    x: {{type: call, handler: h, compensate: y}}\n    y: {WORKER}\n",
-        [(8, 49, "unknown_node"), (13, 45, "not_in_a_body")],
+        [(8, 49, "not_in_a_body"), (13, 45, "not_in_a_body")],
     ),
     (
         "a node that is undone in iterations that are not kept",

@@ -113,7 +113,7 @@ TABLE: list[tuple[str, str, list[str]]] = [
         "edges:\n"
         "  - {from: a, to: b, when: input.x and not input.y}\n",
         [
-            "6:36: error: `and` is not an operator; write &&",
+            "6:36: error: `and` is not an operator; write input.x && !input.y",
         ],
     ),
     (
@@ -125,7 +125,7 @@ TABLE: list[tuple[str, str, list[str]]] = [
         "edges:\n"
         "  - {from: a, to: b, when: input.x = 1}\n",
         [
-            "6:36: error: a single = compares nothing; write ==",
+            "6:36: error: a single = compares nothing; write input.x == 1",
         ],
     ),
     (
@@ -139,7 +139,7 @@ TABLE: list[tuple[str, str, list[str]]] = [
         "    to: b\n"
         '    when: "a" == input.x\n',
         [
-            "8:15: error: text behind the quote that ends the value; put all of the value in quotes of the other kind: '\"a\" == input.name'",
+            "8:15: error: text behind the quote that ends the value; write '\"a\" == input.x'",
         ],
     ),
     (
@@ -175,7 +175,7 @@ TABLE: list[tuple[str, str, list[str]]] = [
         "  a: {type: call, handler: h, input: '${len(input.l)}'}\n"
         "  b: {type: call, handler: h, input: '${input.name.upper()}'}\n",
         [
-            "3:44: error: unknown function or name len; write size",
+            "3:44: error: unknown function or name len; write size(input.l)",
             "4:57: error: unknown function or name upper; compute this in a python node",
         ],
     ),
@@ -207,6 +207,99 @@ TABLE: list[tuple[str, str, list[str]]] = [
         "workflow: w\nnodes:\n  a: {type: call, handler: h, input: '${input.order-id}'}\n",
         [
             '3:47: error: - subtracts: order-id is not read as one name; write ["order-id"]',
+        ],
+    ),
+    (
+        "the payload by another name",
+        "workflow: w\nnodes:\n  a: {type: wait_for_event, event: e, filter: event.id == input.id}\n",
+        [
+            "3:47: error: unknown name event; write payload.id; in scope here: payload, input, run",
+        ],
+    ),
+    (
+        "a template around a part of a condition",
+        "workflow: w\n"
+        "nodes:\n"
+        '  a: {type: switch, cases: [{when: "${input.n} > 5", to: b}, {when: "${input.a} == ${input.b}", to: b}, {when: "{{input.x}} == 1", to: b}], default: b}\n'
+        "  b: {type: call, handler: h}\n",
+        [
+            "3:36: error: a condition is an expression already; ${ } does not belong here; write input.n > 5",
+            "3:69: error: a condition is an expression already; ${ } does not belong here; write input.a == input.b",
+            "3:112: error: a condition is an expression already; {{ }} does not belong here; write input.x == 1",
+        ],
+    ),
+    (
+        "a template in a text of a condition",
+        "workflow: w\n"
+        "nodes:\n"
+        "  a: {type: call, handler: h}\n"
+        "  b: {type: call, handler: h}\n"
+        "  c: {type: call, handler: h}\n"
+        "edges:\n"
+        "  - {from: a, to: b, when: \"'${input.kind}' == 'gold'\"}\n"
+        "  - [a, c]\n",
+        [
+            "7:28: error: a text in a condition holds no templates: it is compared as it is written; write input.kind == 'gold'",
+        ],
+    ),
+    (
+        "what stands for nothing",
+        "workflow: w\n"
+        "nodes:\n"
+        "  a: {type: call, handler: h, input: \"${input.a || 'd'} ${input.b ?? 'd'} ${input.c ?: 'd'} ${input.d?.e} ${default(input.f, 'd')}\"}\n",
+        [
+            "3:49: error: || cannot be used on any value and text; write has(input.a) ? input.a : 'd'",
+            "3:67: error: ?? is not an operator; write has(input.b) ? input.b : 'd'",
+            "3:85: error: ?: is not an operator; write has(input.c) ? input.c : 'd'",
+            "3:102: error: ?. is not an operator; write has(input.d.e) ? input.d.e : null",
+            "3:116: error: unknown function or name default; write has(input.f) ? input.f : 'd'",
+        ],
+    ),
+    (
+        "parts of lists and texts",
+        "workflow: w\n"
+        "nodes:\n"
+        '  a: {type: call, handler: h, input: "${input.l[-1]} ${input.s[0:3]} ${input.l.length()}"}\n',
+        [
+            "3:48: error: there is no item [-1]: places in a list count from 0; write input.l[size(input.l) - 1]",
+            "3:63: error: parts are not cut out by [ : ]; read one item, such as list[0], or compute this in a python node",
+            "3:86: error: unknown function or name length; write size(input.l)",
+        ],
+    ),
+    (
+        "functions of JavaScript and Python",
+        "workflow: w\n"
+        "nodes:\n"
+        "  a: {type: call, handler: h, input: \"${str(input.n)} ${input.s.includes('x')} ${input.s.toUpperCase()} ${JSON.stringify(input.l)} ${json(input.l)} ${now()} ${input.l.map(x => x.id)}\"}\n",
+        [
+            "3:44: error: unknown function or name str; write string(input.n)",
+            "3:73: error: unknown function or name includes; write input.s.contains('x')",
+            "3:101: error: unknown function or name toUpperCase; compute this in a python node",
+            "3:107: error: unknown name JSON; write it in a python node: there are no libraries here; in scope here: input, run",
+            "3:138: error: unknown function or name json; leave it out: a template alone keeps its value, and within text it is spelt as JSON",
+            "3:154: error: unknown function or name now; take it in a handler or a python node: an expression yields the same each time",
+            "3:174: error: => is not an operator; write input.l.map(x, x.id)",
+        ],
+    ),
+    (
+        "templates of other languages",
+        "workflow: w\n"
+        "nodes:\n"
+        "  a: {type: call, handler: h, input: {a: '$(input.a)', b: '#{input.b}', c: '<% $.c %>', d: '{input.d}', e: '$.input.e', f: '=input.f'}}\n",
+        [
+            "3:42: warning: $(input.a) is no template here, but text; write ${input.a}",
+            "3:59: warning: #{input.b} is no template here, but text; write ${input.b}",
+            "3:76: warning: <% $.c %> is no template here, but text; write ${input.c}",
+            "3:92: warning: {input.d} is no template here, but text; write ${input.d}",
+            "3:108: warning: $.input.e is no template here, but text; write ${input.e}",
+            "3:124: warning: =input.f is no template here, but text; write ${input.f}",
+        ],
+    ),
+    (
+        "a template that is no duration",
+        "workflow: w\nnodes:\n  a: {type: wait, duration: '{{ input.x }}'}\n",
+        [
+            "3:29: error: duration is no duration: {{ input.x }}; write ${input.x}",
         ],
     ),
 ]

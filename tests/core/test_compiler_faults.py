@@ -69,7 +69,7 @@ def only_fault(source: str) -> Fault:
         ),
         (
             f"workflow: w\nnodes: {{a: {WORKER}, b: {WORKER}, c: {WORKER}}}\nedges: [[a, b, c, a]]\n",
-            "3:19: error: a cycle: a → b → c → a; remove one of its edges",
+            "3:19: error: a cycle: a → b → c → a; remove one of its edges; what is to be done again is the body of a node {type: repeat, until: …, max_iterations: 3, body: …}",
         ),
         (
             f'workflow: w\nnodes: {{a: {WORKER}, b: {WORKER}}}\nedges: [{{from: a, to: b, when: "${{input.x > 1}}"}}]\n',

@@ -67,10 +67,15 @@ def test_what_the_schema_can_see_does_not_fit() -> None:
     faulty = {source: compile_workflow(source).faults for _, source, _ in (*TABLE, *NEWCOMERS)}
     seen = [source for source, faults in faulty.items() if any(_is_structural(fault) for fault in faults)]
 
-    missed = [source for source in seen if load_yaml(Source(source), Faults()) is not None and not problems(source)]
+    missed = [source for source in seen if _is_yaml(source) and not problems(source)]
 
     assert missed == []
     assert len(seen) > 80
+
+
+def _is_yaml(source: str) -> bool:
+    faults = Faults()
+    return load_yaml(Source(source), faults) is not None and not faults.fatal()
 
 
 def _is_structural(fault: Fault) -> bool:

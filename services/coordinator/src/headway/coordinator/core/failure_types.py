@@ -3,7 +3,10 @@
 Deciding code has them from here, the pages of the nodes say when each comes, and a test holds the two together.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
+
+from headway.coordinator.core.plan import NodeType
 
 
 class FailureType(StrEnum):
@@ -34,3 +37,17 @@ class FailureType(StrEnum):
     SUBFLOW_REFUSED = "SubflowRefused"
     SUBFLOW_KEY_TAKEN = "SubflowKeyTaken"
     SUBFLOW_TOO_DEEP = "SubflowTooDeep"
+
+
+# What the workers of Headway's own nodes give besides. For http that is all; the code of a python node raises others.
+TYPES_OF_NODES: Mapping[NodeType, tuple[str, ...]] = {
+    NodeType.HTTP: (
+        "HttpStatus",
+        "HttpUnreachable",
+        "HttpTimeout",
+        "HttpError",
+        "HttpInvalidRequest",
+        "HttpResponseTooLarge",
+    ),
+    NodeType.PYTHON: ("PythonTimeout", "PythonDied", "PythonLimit", "SyntaxError", "NameError", "InvalidOutput"),
+}

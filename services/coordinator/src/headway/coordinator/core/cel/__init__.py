@@ -14,9 +14,10 @@ from headway.coordinator.core.cel._evaluator import (
     UnknownNames,
     bare_path,
     compile_expression,
+    meant_expression,
     references,
 )
-from headway.coordinator.core.cel._facts import told_by
+from headway.coordinator.core.cel._facts import asked_by, told_by
 from headway.coordinator.core.cel._kinds import (
     BOOLEAN,
     LIST,
@@ -30,7 +31,7 @@ from headway.coordinator.core.cel._kinds import (
     Misfit,
     words_for,
 )
-from headway.coordinator.core.cel._messages import TEXT_LITERAL, WORDS_OF_OTHERS, type_name
+from headway.coordinator.core.cel._messages import TEXT_LITERAL, WORDS_OF_OTHERS, type_name, without_texts
 from headway.coordinator.core.cel._parts import Part, Plain, kind_of, place_in
 from headway.coordinator.core.cel._syntax import Chosen, Read
 
@@ -57,12 +58,15 @@ __all__ = [
     "References",
     "UnknownNames",
     "WORDS_OF_OTHERS",
+    "asked_by",
     "bare_path",
     "compile_expression",
     "kind_of",
+    "meant_expression",
     "place_in",
     "references",
     "told_by",
     "type_name",
+    "without_texts",
     "words_for",
 ]

@@ -14,6 +14,7 @@ from typing import cast
 from cel_expr_python import cel
 
 from headway.coordinator.core.cel import _environment, _messages, limits
+from headway.coordinator.core.cel._habits import as_spelt_here
 from headway.coordinator.core.cel._parts import Part, Parts, Plain
 from headway.coordinator.core.cel._rewrite import rewrite
 from headway.coordinator.core.cel._syntax import Read, Syntax, read_syntax
@@ -37,6 +38,7 @@ VARIABLES: Mapping[str, str] = {
 }
 _MAX_PLAIN = 32
 _BARE_PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*", re.ASCII)
+_FROM_THE_END = re.compile(r"(?<=[\w\])])\[\s*-\s*\d+\s*\]")
 # Of CEL: not all of them can be names, and not everywhere.
 _RESERVED = frozenset({
     "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "null",
@@ -310,6 +312,25 @@ def compile_expression(source: str) -> Compiled:
     return Compiled(source, syntax, checked)
 
 
+def meant_expression(source: str, *, names_are_known: bool = True) -> str:
+    """Returns how an expression of another language is spelt here; empty: nobody knows, or it is spelt so already.
+
+    Args:
+        source: as it was written.
+        names_are_known: only what compiles with all its names.
+    """
+    here = as_spelt_here(source)
+    if here == source.strip():
+        return ""
+    try:
+        compile_expression(here)
+    except UnknownNames:
+        return "" if names_are_known else here
+    except ExpressionInvalid:
+        return ""
+    return here
+
+
 def bare_path(source: str) -> VariablePath | None:
     """Returns the path, when an expression is plainly nothing else; None: it has to be compiled to know."""
     if _BARE_PATH.fullmatch(source) is None:
@@ -367,6 +388,10 @@ def _check_work(source: str, syntax: Syntax) -> None:
         raise ExpressionInvalid(
             line, column, "protobuf messages are not part of the language", 'write a map: {"key": value}'
         )
+    if found := _FROM_THE_END.search(_messages.without_texts(source)):
+        line, column = _place_of(source, found.start())
+        message = f"there is no item {found[0]}: places in a list count from 0"
+        raise ExpressionInvalid(line, column, message, "write list[size(list) - 1]")
     if syntax.loops > limits.MAX_LOOPS:
         raise ExpressionInvalid(1, 1, f"more than {limits.MAX_LOOPS} comprehensions are nested in one another", remedy)
     if syntax.loop_calls > limits.MAX_LOOP_CALLS:

@@ -1,10 +1,10 @@
 """What is sure of a run where a condition came out as true, or as false: which values were there."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from headway.coordinator.core.cel._kinds import NULL
-from headway.coordinator.core.cel._syntax import Call, Constant, Field, Tree, path_of
+from headway.coordinator.core.cel._syntax import Call, Constant, Field, Group, Loop, Tree, path_of
 from headway.coordinator.core.plan import VariablePath
 
 Told: TypeAlias = frozenset[VariablePath] | None
@@ -36,10 +36,40 @@ def told_by(tree: Tree, *, holds: bool) -> Told:
             return _any_of(
                 _all_of((told_by(asked, holds=so), told_by(value, holds=holds))) for asked, so, value in ways
             )
+        case Call(function="@in"):
+            return frozenset(_key_asked_for(tree)) if holds else _NOTHING
         case Call(function="_==_" | "_!=_" as function, operands=(left, right)):
             return _compared(function, left, right, holds=holds)
         case _:
             return _NOTHING
+
+
+def asked_by(tree: Tree) -> Iterator[VariablePath]:
+    """Yields the paths of which an expression asks whether they are there: by `has(x.y)`, or by `"y" in x`."""
+    match tree:
+        case Field(operand=operand, tested=tested):
+            found = path_of(tree, frozenset()) if tested else None
+            yield from asked_by(operand) if found is None else (found[0],)
+        case Call(function="@in", operands=operands):
+            yield from _key_asked_for(tree)
+            for operand in operands:
+                yield from asked_by(operand)
+        case Call(operands=parts) | Group(parts=parts):
+            for part in parts:
+                yield from asked_by(part)
+        case Loop(outside=outside, inside=inside):
+            for part in (*outside, *inside):
+                yield from asked_by(part)
+        case _:
+            pass
+
+
+def _key_asked_for(tree: Call) -> Iterator[VariablePath]:
+    match tree.operands:
+        case (Constant(text=str() as key), within) if (found := path_of(within, frozenset())) is not None:
+            yield (*found[0], key)
+        case _:
+            pass
 
 
 def _compared(function: str, left: Tree, right: Tree, *, holds: bool) -> Told:

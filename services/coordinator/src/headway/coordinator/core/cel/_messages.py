@@ -42,20 +42,51 @@ _SLIPS = (
     (re.compile(r"\$\{"), "${ } inside an expression", "leave the ${ } out: this is an expression already"),
     (re.compile(r"==="), "=== is not an operator", "write =="),
     (re.compile(r"!=="), "!== is not an operator", "write !="),
-    (re.compile(r"(?<![=!<>])=(?![=~])"), "a single = compares nothing", "write =="),
+    (re.compile(r"(?<![=!<>])=(?![=~>])"), "a single = compares nothing", "write =="),
     (re.compile(r"<>"), "<> is not an operator", "write !="),
-    (re.compile(r"\band\b"), "`and` is not an operator", "write &&"),
-    (re.compile(r"\bor\b"), "`or` is not an operator", "write ||"),
-    (re.compile(r"\bnot\b"), "`not` is not an operator", "write !"),
+    (re.compile(r"(?i:\band\b)"), "`and` is not an operator", "write &&"),
+    (re.compile(r"(?i:\bor\b)"), "`or` is not an operator", "write ||"),
+    (re.compile(r"(?i:\bnot\b)"), "`not` is not an operator", "write !"),
     (re.compile(r"\bif\b.*\belse\b"), "`if … else` is not an expression", "write condition ? one : other"),
     (re.compile(r"\bis\b"), "`is` is not an operator", "write =="),
     (re.compile(r"(?<!&)&(?!&)"), "a single & is not an operator", "write &&"),
     (re.compile(r"(?<!\|)\|(?!\|)"), "a single | is not an operator", "write ||"),
+    (re.compile(r"\?\?"), "?? is not an operator", "write has(input.name) ? input.name : other"),
+    (re.compile(r"\?\."), "?. is not an operator", "write has(input.name) ? input.name : null"),
+    (re.compile(r"\?\s*:"), "?: is not an operator", "write has(input.name) ? input.name : other"),
+    (re.compile(r"=>"), "=> is not an operator", "write list.map(item, value)"),
+    (re.compile(r"\bfor\b.*\bin\b"), "`for … in` is not an expression", "write list.map(item, value)"),
+    (
+        re.compile(r"(?<=[\w\])])\[[^\[\]{}?]*:[^\[\]{}?]*\]"),
+        "parts are not cut out by [ : ]",
+        "read one item, such as list[0], or compute this in a python node",
+    ),
     (re.compile(r"\*\*"), "** is not an operator", "multiply, or compute it in a python node"),
 )
 
 # What other languages call it.
-WORDS_OF_OTHERS = {"True": "true", "False": "false", "None": "null", "nil": "null", "undefined": "null", "len": "size"}
+WORDS_OF_OTHERS = {
+    **dict.fromkeys(("True", "TRUE"), "true"),
+    **dict.fromkeys(("False", "FALSE"), "false"),
+    **dict.fromkeys(("None", "nil", "undefined", "NULL", "Null"), "null"),
+}
+
+_TO_PYTHON = "compute this in a python node"
+# Functions that other languages have, where there is more to say than that.
+_FUNCTIONS_OF_OTHERS = {
+    **dict.fromkeys(
+        ("json", "toJson", "tojson", "toJSON", "to_json", "stringify", "dumps"),
+        "leave it out: a template alone keeps its value, and within text it is spelt as JSON",
+    ),
+    **dict.fromkeys(("fromJSON", "fromJson", "from_json", "parse", "loads"), "leave it out: values are JSON already"),
+    **dict.fromkeys(
+        ("now", "today", "utcnow", "uuid", "uuid4", "random", "rand"),
+        "take it in a handler or a python node: an expression yields the same each time",
+    ),
+    **dict.fromkeys(
+        ("format", "concat", "printf", "sprintf"), 'write text with templates in it: "${input.a} ${input.b}"'
+    ),
+}
 
 # Functions of the language by name, and how they are called; the checker calls one unknown when their number is wrong.
 _CALLS = {
@@ -140,7 +171,7 @@ def complaint_about(source: str, report: str) -> Complaint:
             return slip
     if not 1 <= line <= source.count("\n") + 1:  # it says -1:-1, or 4294967295:1, for all of the source
         line = column = 1
-    message, remedy = _translate(text, _CHECKS), "compute this in a python node"
+    message, remedy = _translate(text, _CHECKS), _TO_PYTHON
     undeclared = _UNDECLARED.fullmatch(text.strip())
     if undeclared is not None and undeclared[1] in _CALLS:
         message, remedy = f"the arguments of {undeclared[1]} do not fit", f"write {_CALLS[undeclared[1]]}"
@@ -172,7 +203,7 @@ def type_name(cel_type: str) -> str:
 
 def remedy_for_function(name: str) -> str:
     """Returns what to do about an unknown function."""
-    return f"write {WORDS_OF_OTHERS[name]}" if name in WORDS_OF_OTHERS else "compute this in a python node"
+    return _FUNCTIONS_OF_OTHERS.get(name, _TO_PYTHON)
 
 
 def without_texts(source: str) -> str:

@@ -7,13 +7,14 @@ from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.faults import Code
 from headway.coordinator.core.compiler.fields import Entries, Reading
 from headway.coordinator.core.compiler.names import instead_of_name
+from headway.coordinator.core.compiler.optional import Optionals
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap
 from headway.coordinator.core.durations import spell_duration
 from headway.coordinator.core.labels import MAX_LABELS, label_fault
 from headway.coordinator.core.plan import Array, Literal, Object, Template
 
 
-def read_labels(reading: Reading, outer: Entries) -> Mapping[str, Template]:
+def read_labels(reading: Reading, outer: Entries, optionals: Optionals) -> Mapping[str, Template]:
     """Returns the templates under the key `labels`, by name."""
     tree = outer.map("labels")
     if tree is None:
@@ -21,10 +22,10 @@ def read_labels(reading: Reading, outer: Entries) -> Mapping[str, Template]:
     if len(tree.entries) > MAX_LABELS:
         message = f"{len(tree.entries)} labels; a run has at most {MAX_LABELS}"
         reading.faults.add(tree.place, Code.TOO_MANY, message, "leave the least useful out")
-    return {name: _read_label(reading, name, value, tree) for name, value in tree.entries.items()}
+    return {name: _read_label(reading, name, value, tree, optionals) for name, value in tree.entries.items()}
 
 
-def _read_label(reading: Reading, name: str, tree: Yaml, within: YamlMap) -> Template:
+def _read_label(reading: Reading, name: str, tree: Yaml, within: YamlMap, optionals: Optionals) -> Template:
     if problem := label_fault(name, "-"):
         reading.faults.add(within.keys[name], Code.WRONG_NAME, problem, "shorten it")
     template = reading.templates.template(tree)
@@ -39,7 +40,9 @@ def _read_label(reading: Reading, name: str, tree: Yaml, within: YamlMap) -> Tem
         and (problem := label_fault(name, template.value))
     ):
         reading.faults.add(tree.place, Code.WRONG_VALUE, problem, "shorten it, or leave the label out")
-    for site in reading.templates.take_sites():
+    sites = reading.templates.take_sites()
+    optionals.note_unasked(sites)
+    for site in sites:
         for mention in site.mentions:
             root = mention.path[0]
             if root in VARIABLES and root != "input":

@@ -30,6 +30,7 @@ Ways: TypeAlias = frozenset[Scenario]
 _MAX_SCENARIOS = 32
 _SUCCEEDED, _FAILED, _HELD = "succeeded", "failed", "held"
 _HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)
+_ALONE = ("error", "last")  # of which all fields are there together
 _ALWAYS: Ways = frozenset({frozenset[Choice]()})
 
 
@@ -218,7 +219,7 @@ class Certainty:
         bits: dict[VariablePath, int] = {}
         first = len(self._nodes)
         for path in (*self._at_start, *(path for paths in self._told_on_edges.values() for path in paths)):
-            if path[0] == "nodes" and path[1] in self._nodes:
+            if path[0] == "nodes" and path[1:] and len(path) == 2 and path[1] in self._nodes:  # noqa: PLR2004 - nodes.x
                 bits[path] = self._shape.bit(path[1])
             elif path[0] != "error":
                 bits.setdefault(path, 1 << first + len(bits))
@@ -280,26 +281,35 @@ class _Blockers:
 
 
 def what_is_told(condition: Expression, *, holds: bool = True) -> frozenset[VariablePath]:
-    """Returns what is there, if a condition holds or does not: nodes, variables, `error`, each by its first steps."""
+    """Returns what is there, if a condition holds or does not: each by `guard_key`, and fields by their paths."""
     told = told_by(compile_expression(condition.source).syntax.root, holds=holds)
-    return frozenset(guard_key(path) for path in told or () if _is_telling(path))
+    keys = frozenset(key for path in told or () if _is_telling(path) for key in _keys_of(path))
+    return keys | ({("last",)} if ("index",) in condition.reads else frozenset())  # 0 is told from what comes later
 
 
 def _is_telling(path: VariablePath) -> bool:
     match path:
-        case ("nodes", _, "output", *_) | ("vars", _, *_) | ("error", *_):
+        case ("nodes", _, "output", *_) | ("vars" | "input" | "item", _, *_) | ("error" | "last", *_):
             return True
         case _:
             return False
 
 
 def guard_key(path: VariablePath) -> VariablePath:
-    """Returns what must be there so that a path can be read: a node, a variable, an error."""
-    return path[:1] if path[0] == "error" else path[:2]
+    """Returns what must be there so that a path can be read: a node, a variable, an error, an iteration before."""
+    return path[:1] if path[0] in _ALONE else path[:2]
+
+
+def _keys_of(path: VariablePath) -> Iterator[VariablePath]:
+    """Yields all that is told by there being something at a path."""
+    yield guard_key(path)
+    if path[0] not in _ALONE:
+        yield from (path[:length] for length in range(3, len(path) + 1))
 
 
 def _may_tell(condition: Expression) -> bool:
-    return any(_is_telling(path) or path[0] == "nodes" for path in (*condition.reads, *condition.tests))
+    paths = (*condition.reads, *condition.tests)
+    return any(_is_telling(path) or path[0] in ("nodes", "index", "input", "item") for path in paths)
 
 
 def _told_by_cases(switch: Node) -> dict[int, frozenset[VariablePath]]:

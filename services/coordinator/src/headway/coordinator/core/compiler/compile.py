@@ -16,6 +16,7 @@ from headway.coordinator.core.compiler.fields import Defaults, Entries, Reading,
 from headway.coordinator.core.compiler.graph import Shape
 from headway.coordinator.core.compiler.long_lists import check_long_lists
 from headway.coordinator.core.compiler.nodes import read_finally, read_nodes, read_queue, read_schema
+from headway.coordinator.core.compiler.optional import Optionals
 from headway.coordinator.core.compiler.policies import read_retry, read_timeouts
 from headway.coordinator.core.compiler.reachability import check_reachability
 from headway.coordinator.core.compiler.schema import check_schema, misfit_of
@@ -26,6 +27,10 @@ from headway.coordinator.core.compiler.yaml_tree import Source, YamlList, YamlMa
 from headway.coordinator.core.plan import FINALLY, Edge, EdgeKind, Json, Literal, Node, NodeType, OnFailure, Place, Plan
 
 _MAX_CYCLES = 5
+_INSTEAD_OF_CYCLES = (
+    "remove one of its edges; what is to be done again is the body of a node "
+    "{type: repeat, until: …, max_iterations: 3, body: …}"
+)
 _HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)
 # Faults of edges by which one may be missing, or lead elsewhere than it was meant to.
 _OF_THE_GRAPH = (
@@ -114,16 +119,19 @@ def _compile(reading: Reading, tree: YamlMap) -> tuple[Plan, tuple[Named, ...]]:
         check_name(reading, workflow, entries.place_of("workflow"), "a workflow")
     entries.source_text("description")
     reading = replace(reading, defaults=_read_defaults(reading, entries))
-    labels, retention = read_labels(reading, entries), read_retention(reading, entries)
+    input_schema = read_schema(reading, entries, "input_schema")
+    optionals = Optionals(input_schema)
+    labels, retention = read_labels(reading, entries, optionals), read_retention(reading, entries)
     drafts = _read_all_nodes(reading, entries)
     last = read_finally(reading, entries)
     edges = entries.list("edges") if drafts else None
     are_lost = entries.has_lost("edges")
-    graph, checks_wait = _compile_graph(reading, workflow, drafts, edges, None, last, are_lost=are_lost)
+    graph, checks_wait = _compile_graph(reading, workflow, drafts, edges, None, optionals, last, are_lost=are_lost)
+    checks_wait = checks_wait or not drafts
     drafts = _with_last(drafts, last)
     plan = replace(
         graph,
-        input_schema=read_schema(reading, entries, "input_schema"),
+        input_schema=input_schema,
         output_schema=read_schema(reading, entries, "output_schema"),
         variables=_read_variables(reading, entries, drafts),
         deadline_ms=entries.duration("deadline"),
@@ -134,6 +142,7 @@ def _compile(reading: Reading, tree: YamlMap) -> tuple[Plan, tuple[Named, ...]]:
     _check_run_output(reading, entries, drafts, plan)
     check_durations(reading.faults, plan, tree)
     check_types(reading.faults, reading.source, plan)
+    optionals.say(reading.faults)
     check_long_lists(reading.faults, plan)
     if checks_wait:
         reading.faults.say_that_checks_wait()
@@ -157,6 +166,7 @@ def _compile_graph(
     drafts: dict[str, NodeDraft],
     edges: YamlList | None,
     around: Around | None,
+    optionals: Optionals,
     last: NodeDraft | None = None,
     *,
     are_lost: bool,
@@ -169,6 +179,7 @@ def _compile_graph(
         drafts: the nodes.
         edges: as they are written.
         around: what lies around it.
+        optionals: where fields go that need not be there.
         last: `finally`.
         are_lost: there are edges, but they cannot be read.
 
@@ -184,18 +195,21 @@ def _compile_graph(
     is_whole = not are_lost and reading.faults.count(_OF_THE_GRAPH) == before
     is_whole = is_whole and all(draft.is_whole for draft in drafts.values())
     shape = Shape(tuple(nodes), tuple(draft.edge for draft in edge_drafts))
-    undone_by = check_compensation(reading, drafts, edge_drafts)
+    undone_by = check_compensation(
+        reading, drafts, edge_drafts, lambda name: around is not None and around.scope.knows(name)
+    )
     _check_joins(reading, drafts, nodes, shape)
     _name_cycles(reading, edge_drafts, shape)
     if is_whole:  # edges that were refused would be missed here
-        _warn_of_isolated(reading, drafts, shape, frozenset({FINALLY, *undone_by.values()}))
+        undoing = {draft.node.compensate or "" for draft in with_bodies(drafts)}
+        _warn_of_isolated(reading, drafts, shape, frozenset({FINALLY, *undoing}))
     is_whole = is_whole and not shape.back_edges
     if around is not None:
         if around.is_in_finally:
             _refuse_compensation(reading, drafts)
         _refuse_sets_in_maps(reading, drafts, around)
     checked = Shape(tuple(nodes), (*shape.edges, *edges_for_checking(undone_by, len(shape.edges))))
-    scope = ScopeCheck(reading.faults, nodes, checked if is_whole else None, around, drafts)
+    scope = ScopeCheck(reading.faults, nodes, checked if is_whole else None, around, drafts, optionals)
     scope.check_refused(refused)
     for edge_draft in edge_drafts:
         scope.check_edge(edge_draft)
@@ -207,10 +221,12 @@ def _compile_graph(
             inner = Around(scope=scope, loop=draft)
             found = draft.body
             body, waits = _compile_graph(
-                reading, workflow, found.nodes, found.edges, inner, are_lost=found.has_lost_edges
+                reading, workflow, found.nodes, found.edges, inner, optionals, are_lost=found.has_lost_edges
             )
             nodes[name] = replace(nodes[name], body=body)
             checks_wait = checks_wait or waits
+        elif draft.body is not None:
+            checks_wait = True
     scope.check_order_of_sets(drafts)
     if is_whole:
         check_reachability(reading.faults, nodes, shape, drafts)
@@ -321,7 +337,7 @@ def _name_cycles(reading: Reading, edge_drafts: list[EdgeDraft], shape: Shape) -
     for index in shape.back_edges[:_MAX_CYCLES]:
         cycle = shape.cycle_through(shape.edges[index])
         message = f"a cycle: {' → '.join([*cycle, cycle[0]])}"
-        reading.faults.add(edge_drafts[index].place, Code.CYCLE, message, "remove one of its edges")
+        reading.faults.add(edge_drafts[index].place, Code.CYCLE, message, _INSTEAD_OF_CYCLES)
 
 
 def _check_joins(reading: Reading, drafts: dict[str, NodeDraft], nodes: dict[str, Node], shape: Shape) -> None:

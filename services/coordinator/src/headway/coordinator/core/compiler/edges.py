@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.drafts import NodeDraft, Target
+from headway.coordinator.core.compiler.failures import check_failures
 from headway.coordinator.core.compiler.faults import Code, nearest
 from headway.coordinator.core.compiler.fields import Entries, Reading
 from headway.coordinator.core.compiler.nodes import read_target
@@ -16,7 +17,7 @@ from headway.coordinator.core.plan import Case, Edge, EdgeKind, Node, NodeType, 
 
 _OPPOSITES = ((" == ", " != "), (" < ", " >= "), (" > ", " <= "))
 _HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)
-_ARROW = re.compile(r"\s*(\S+)\s*(?:->|→|>)\s*(\S+)\s*")
+_ARROWS = re.compile(r"\s*(?:-+>+|=>|→|>+|,|\s+to\s+)\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +94,25 @@ def add_case_edges(
 def _read_edge(reading: Reading, tree: Yaml, nodes: Mapping[str, NodeDraft], refused: list[Site]) -> list[EdgeDraft]:
     if isinstance(tree, YamlList):
         return _read_chain(reading, tree, nodes)
+    if isinstance(tree, YamlMap) and (pair := _pair_in(tree, nodes)) is not None:
+        message = "an edge must be a list, or a map with from and to"
+        reading.faults.add(tree.place, Code.WRONG_TYPE, message, f"write [{', '.join(pair)}]")
+        return []
     if isinstance(tree, YamlMap):
         return _read_full_edge(reading, tree, nodes, refused)
-    arrow = _ARROW.fullmatch(tree.value) if isinstance(tree.value, str) else None
-    remedy = f"write [{arrow[1]}, {arrow[2]}]" if arrow else "write [from, to] or {from: …, to: …}"
+    ends = _ARROWS.split(tree.value.strip()) if isinstance(tree.value, str) else []
+    is_chain = len(ends) > 1 and all(end and " " not in end for end in ends)
+    remedy = f"write [{', '.join(ends)}]" if is_chain else "write [from, to] or {from: …, to: …}"
     reading.faults.add(tree.place, Code.WRONG_TYPE, "an edge must be a list or a map", remedy)
     return []
+
+
+def _pair_in(tree: YamlMap, nodes: Mapping[str, NodeDraft]) -> tuple[str, str] | None:
+    """Returns both nodes of what was meant for an edge by `one: other`."""
+    for name, value in tree.entries.items() if len(tree.entries) == 1 else ():
+        if name in nodes and isinstance(value, YamlScalar) and value.value in nodes:
+            return name, str(value.value)
+    return None
 
 
 def _read_chain(reading: Reading, tree: YamlList, nodes: Mapping[str, NodeDraft]) -> list[EdgeDraft]:
@@ -124,7 +138,7 @@ def _read_full_edge(
     reading: Reading, tree: YamlMap, nodes: Mapping[str, NodeDraft], refused: list[Site]
 ) -> list[EdgeDraft]:
     entries = Entries(reading, tree, language.EDGE, "an edge")
-    source, target = read_target(entries, "from"), read_target(entries, "to")
+    source, target = (read_target(entries, end, is_edge=True) for end in ("from", "to"))
     kind = EdgeKind(entries.word("on") or EdgeKind.SUCCESS)
     errors = entries.texts("errors") or ()
     if errors and kind not in _HANDLING:
@@ -137,6 +151,7 @@ def _read_full_edge(
     if source is None or target is None or not all(known):
         refused += sites
         return []
+    check_failures(reading.faults, entries.tree("errors"), nodes[source.node].node)
     edge = Edge(index=0, source=source.node, target=target.node, on=kind, errors=errors, when=when)
     return [EdgeDraft(edge=edge, place=tree.place, sites=sites)]
 

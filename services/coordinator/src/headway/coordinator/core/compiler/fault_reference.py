@@ -53,5 +53,6 @@ MEANINGS: Mapping[Code, str] = {
     Code.TOO_DEEP: "Maps and repeats too deep in one another.",
     Code.LONG_LIST: "An expression that goes through the results of a map, of which there may be too many. A warning.",
     Code.NOT_DEPLOYED: "A subflow node names a workflow or version that is not deployed. Warned of by a coordinator.",
+    Code.UNLIKELY_FAILURE: "`errors` names what a node hardly fails with. A warning.",
     Code.CHECKS_WAIT: "Not a fault: what could not be checked until the faults before it are mended.",
 }

@@ -1,5 +1,6 @@
 """What is wrong with a workflow's source: where, what, and what to do about it."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -68,6 +69,7 @@ class Code(StrEnum):
     TOO_DEEP = "too_deep"
     LONG_LIST = "long_list"
     NOT_DEPLOYED = "not_deployed"
+    UNLIKELY_FAILURE = "unlikely_failure"
     CHECKS_WAIT = "checks_wait"
 
 
@@ -112,6 +114,8 @@ class Faults:
         self.errors = 0
         self._found: dict[Fault, None] = dict.fromkeys(found)
         self._closed: set[Place] = set()
+        self._hidden: Counter[Code] = Counter()
+        self._no_templates: dict[Place, Fault] = {}  # an error at the place of one has it for its cause
 
     def add(self, place: Place, code: Code, message: str, remedy: Remedy, *, warning: bool = False) -> None:
         """Notes one. The same fault at the same place is noted once, however often an alias repeats it.
@@ -128,6 +132,7 @@ class Faults:
         """
         self.errors += not warning
         if place in self._closed:
+            self._hidden[code] += 1
             return
         found = Fault(
             line=place.line,
@@ -137,6 +142,11 @@ class Faults:
             remedy=remedy if isinstance(remedy, str) else remedy(),
             warning=warning,
         )
+        if code is Code.NOT_A_TEMPLATE:
+            self._no_templates[place] = found
+        elif not warning and (cause := self._no_templates.pop(place, None)) is not None:
+            self._found.pop(cause, None)
+            found = replace(found, remedy=cause.remedy)
         if len(self._found) >= MAX_FAULTS and found not in self._found:
             message, remedy = "there are more faults than are shown", "mend these first"
             self._found[replace(found, code=Code.TOO_MANY, message=message, remedy=remedy, warning=False)] = None
@@ -164,8 +174,14 @@ class Faults:
         self._found[found] = None
 
     def count(self, codes: Collection[Code]) -> int:
-        """Returns how many there are of some kinds."""
-        return sum(fault.code in codes for fault in self._found)
+        """Returns how many there are of some kinds, those included of which nothing is said."""
+        return sum(fault.code in codes for fault in self._found) + sum(self._hidden[code] for code in codes)
+
+    def withdraw(self, code: Code, column: int, lines: range) -> None:
+        """Takes back what was said, of a kind and at a column of some lines, before its cause was known."""
+        gone = [each for each in self._found if each.code is code and each.column == column and each.line in lines]
+        for fault in gone:
+            del self._found[fault]
 
     def fatal(self) -> bool:
         """Returns whether there is one that is no warning."""

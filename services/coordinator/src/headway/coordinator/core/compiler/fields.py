@@ -8,8 +8,9 @@ from dataclasses import field as attribute
 from enum import StrEnum
 
 from headway.coordinator.core.compiler import language
+from headway.coordinator.core.compiler.failures import meant_failure
 from headway.coordinator.core.compiler.faults import Code, Faults, close_to, nearest
-from headway.coordinator.core.compiler.habits import ORDER, WORDS, instead_of_key
+from headway.coordinator.core.compiler.habits import WORDS, instead_of_key, normal, says_order
 from headway.coordinator.core.compiler.language import Field, Kind
 from headway.coordinator.core.compiler.slips import meant_duration
 from headway.coordinator.core.compiler.template_parser import TemplateParser, unknown_condition
@@ -125,7 +126,7 @@ class Entries:
             if is_node and not remedy and not close and "nodes" in self._fields:
                 remedy = f"{cut(key)} is a node: indent it below nodes:"
             meant |= set(_KEY_IN_REMEDY.findall(remedy))
-            if key in ORDER:
+            if says_order(key):
                 meant.add("edges")
             if self._is_file and not remedy and not close:
                 remedy = f"{nearest(key, self._fields)()}; a key of your own begins with {language.OWN_KEYS}"
@@ -188,7 +189,7 @@ class Entries:
         if isinstance(tree.value, str) and tree.value in words:
             return tree.value
         written = spell(tree.value)
-        remedy = WORDS.get(name, {}).get(written.lower()) or nearest(written, words)
+        remedy = WORDS.get(name, {}).get(normal(written)) or nearest(written, words)
         self._reading.faults.add(tree.place, Code.WRONG_VALUE, f"{name} cannot be {written}", remedy)
         return None
 
@@ -281,6 +282,9 @@ class Entries:
         if tree is None or isinstance(tree, YamlList):
             return tree
         remedy = _as_written(self._fields[name], "[ … ], or begin each item with `- `")
+        if self._fields[name].kind is Kind.TEXTS and isinstance(tree, YamlScalar) and isinstance(tree.value, str):
+            texts = re.split(r"[,;|\s]+", tree.value.strip())
+            remedy = f"write {name}: [{', '.join(meant_failure(text) for text in texts)}]"
         self.wrong(tree.place, f"{name} must be a list{_but_is(tree)}", remedy)
         return None
 

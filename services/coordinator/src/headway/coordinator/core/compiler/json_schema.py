@@ -11,6 +11,7 @@ from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.language import Field, Kind
 from headway.coordinator.core.plan import Json, NodeType
 
+_TEMPLATE_IN_CONDITION = r"""^\s*(\$\{|\{\{)|['"]\s*(\$\{[^{}]*\}|\{\{[^{}]*\}\})\s*['"]"""
 _DIALECT = "http://json-schema.org/draft-07/schema#"  # what editors know best
 
 
@@ -43,7 +44,7 @@ def _definitions() -> dict[str, Json]:
             "maxLength": 40,
         },
         "constant": {"type": "string", "minLength": 1, "not": {"pattern": r"\$\{"}},
-        "condition": {"type": ["string", "boolean"], "not": {"pattern": r"^\s*\$\{"}},
+        "condition": {"type": ["string", "boolean"], "not": {"pattern": _TEMPLATE_IN_CONDITION}},
         "node": _node(),
         "edge": {"oneOf": [chain, {**_object(language.EDGE), **_OF_EDGES}]},
         "case": _object(language.CASE),

@@ -5,11 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from headway.coordinator.core.cel import WORDS_OF_OTHERS
 from headway.coordinator.core.compiler.faults import close_to
 from headway.coordinator.core.lookups import spell
-from headway.coordinator.core.plan import VariablePath
+from headway.coordinator.core.plan import NodeType, VariablePath
 
 # Names at which expressions of other workflow languages begin.
 _ELSEWHERE: Mapping[str, str] = {
-    **dict.fromkeys(("steps", "tasks", "needs", "jobs", "outputs", "result"), "nodes.name.output"),
+    **dict.fromkeys(("steps", "tasks", "needs", "jobs", "outputs", "result", "output"), "nodes.name.output"),
     **dict.fromkeys(("inputs", "params", "parameters", "args", "context", "states", "data"), "input.name"),
     **dict.fromkeys(("github", "workflow", "execution"), "run.id, or run.workflow"),
     **dict.fromkeys(("var", "variables"), "vars.name"),
@@ -17,12 +17,24 @@ _ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(("i", "iteration", "attempt"), "index, in the body of a map or repeat"),
     **dict.fromkeys(("env", "secrets"), "input.name: what lies in the environment is read by handlers"),
     **dict.fromkeys(("err", "exception"), "error.message, behind a failure edge"),
+    **dict.fromkeys(
+        ("Math", "JSON", "Date", "Object", "Array", "String", "Number", "datetime", "moment", "math"),
+        "it in a python node: there are no libraries here",
+    ),
     **dict.fromkeys(("signal", "event"), "nodes.name.output: a signal's payload is its node's output"),
 }
+_PAYLOADS = ("event", "signal", "message", "data", "body", "msg")  # what other languages call it
 # What other languages call the fields of a node.
 _FIELDS: Mapping[str, str] = {
     **dict.fromkeys(("outputs", "result", "results", "return", "value", "body", "response", "data"), "output"),
     **dict.fromkeys(("status", "conclusion", "phase", "outcome"), "state"),
+}
+
+
+# What a map or repeat gives in its body, and what other languages call that.
+_GIVEN: Mapping[NodeType, tuple[str, ...]] = {
+    NodeType.MAP: ("item", "index", "items", "key", "value", "each"),
+    NodeType.REPEAT: ("last", "index", "iteration", "item"),
 }
 
 
@@ -41,6 +53,8 @@ def instead_of_name(
     here = f"in scope here: {', '.join(scope)}"
     if name in WORDS_OF_OTHERS:
         return f"write {WORDS_OF_OTHERS[name]}"
+    if "payload" in scope and name in _PAYLOADS:
+        return f"write {spell(('payload', *rest))}; {here}"
     if name in nodes:
         fields = rest[1:] if rest and _FIELDS.get(rest[0], rest[0]) == "output" else rest
         return f"write {spell(('nodes', name, 'output', *fields))}"
@@ -53,10 +67,24 @@ def instead_of_name(
     return f"did you mean {close}? {here}" if close else here + text
 
 
-def instead_of_field(path: VariablePath, known: Collection[str]) -> str:
-    """Returns what to write instead of `nodes.name.field…` when a node has no such field."""
+def instead_of_field(path: VariablePath, known: Collection[str], kind: NodeType, *, is_inside: bool) -> str:
+    """Returns what to write instead of `nodes.name.field…` when a node has no such field.
+
+    Args:
+        path: as it was written.
+        known: the fields that it has.
+        kind: its type.
+        is_inside: it is written in the node's own body.
+    """
     name, field, *rest = (*path[1:], "") if len(path) == 2 else path[1:]  # noqa: PLR2004 - nodes.name alone
     if not field:
         return f"write {spell(('nodes', name, 'output'))}"
+    if field in (given := _GIVEN.get(kind, ())):
+        inner = field if field in ("item", "index", "last") else given[0]
+        if is_inside:
+            return f"write {spell((inner, *rest))}"
+        output = spell(("nodes", name, "output"))
+        gives = f"{output}[0] is the first of its results" if kind is NodeType.MAP else f"{output} is its last result"
+        return f"{inner} is there in the body of {name} only; behind it, {gives}"
     meant = _FIELDS.get(field) or close_to(field, known)
     return f"write {spell(('nodes', name, meant, *rest) if meant else ('nodes', name, 'output', field, *rest))}"

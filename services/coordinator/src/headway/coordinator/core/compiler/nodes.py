@@ -8,7 +8,7 @@ from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.drafts import BodyDraft, CaseDraft, NodeDraft, Target, with_bodies
 from headway.coordinator.core.compiler.faults import Code, nearest
 from headway.coordinator.core.compiler.fields import Entries, Reading, check_name, cut, spell
-from headway.coordinator.core.compiler.habits import ORDER, TYPES
+from headway.coordinator.core.compiler.habits import instead_of_type, says_order, type_by_key
 from headway.coordinator.core.compiler.language import Field
 from headway.coordinator.core.compiler.policies import lease_within, read_retry, read_timeouts
 from headway.coordinator.core.compiler.python_code import complaint_about
@@ -34,6 +34,7 @@ _QUEUE = re.compile(language.QUEUE_PATTERN)
 _EVENT = re.compile(language.EVENT_PATTERN)
 _NONE = "none"
 _KINDS = tuple(language.NODES.items())
+_LAST_LINE = 1 << 31
 _WITHOUT_TEMPLATES = ("type", "code", "cases", "body")
 
 
@@ -52,11 +53,44 @@ def read_nodes(reading: Reading, tree: YamlMap, depth: int = 0) -> dict[str, Nod
         reading.faults.add(tree.place, Code.TOO_LARGE, message, "split the workflow")
         return {}
     drafts: dict[str, NodeDraft] = {}
+    astray = _keys_beside_nodes(reading, tree)
     for name, value in tree.entries.items():
         place = tree.keys[name]
+        if name in astray:
+            drafts[astray[name]] = replace(drafts[astray[name]], is_whole=False)
+            continue
+        if name == "edges" and isinstance(value, YamlList):
+            message, remedy = "edges stands among the nodes", "indent it less: it stands beside nodes:"
+            reading.faults.add(place, Code.UNKNOWN_KEY, message, remedy)
+            reading.faults.close(value.place)
         check_name(reading, name, place, "a node")
         drafts[name] = _read_node(reading, name, place, value, depth)
     return drafts
+
+
+def _keys_beside_nodes(reading: Reading, tree: YamlMap) -> dict[str, str]:
+    """Says which keys of nodes stand beside their nodes, not below them; returns the node of each."""
+    astray: dict[str, str] = {}
+    owner = ""
+    for name, value in tree.entries.items():
+        place = tree.keys[name]
+        if isinstance(value, YamlScalar) and value.value is None:
+            owner = name
+        elif name not in _KEYS_OF_NODES or (isinstance(value, YamlMap) and "type" in value.entries) or not owner:
+            owner = ""
+        else:
+            if not astray or owner not in astray.values():
+                message = f"{name} stands beside {owner}, not below it"
+                remedy = "indent the keys of each node deeper than its name"
+                reading.faults.add(place, Code.WRONG_TYPE, message, remedy)
+            astray[name] = owner
+    if astray:
+        for value in tree.entries.values():
+            if isinstance(value, YamlScalar) and value.value is None:
+                reading.faults.close(value.place)
+        lines = range(min(place.line for place in tree.keys.values()), _LAST_LINE)
+        reading.faults.withdraw(Code.DUPLICATE_KEY, tree.place.column, lines)
+    return astray
 
 
 def _read_node(reading: Reading, name: str, place: Place, tree: Yaml, depth: int) -> NodeDraft:
@@ -83,7 +117,8 @@ def _read_node(reading: Reading, name: str, place: Place, tree: Yaml, depth: int
     else:
         draft = _READERS[node_type](reading, entries, bare)
     places = {key: value.place for key, value in tree.entries.items()}
-    is_whole = draft.is_whole and not (ORDER - {field.name for field in fields}) & tree.entries.keys()
+    known = {field.name for field in fields}
+    is_whole = draft.is_whole and not any(says_order(key) for key in tree.entries if key not in known)
     sites = (*draft.sites, *reading.templates.take_sites())
     return replace(draft, places=places, sites=sites, is_whole=is_whole)
 
@@ -107,7 +142,7 @@ def _read_type(reading: Reading, name: str, place: Place, tree: YamlMap) -> Node
         return NodeType(written.value)
     spelt = spell(written.value) if isinstance(written, YamlScalar) else "a map or list"
     message = f"there is no node type {cut(spelt)}"
-    remedy = TYPES.get(spelt) or nearest(spelt, known)
+    remedy = instead_of_type(spelt) or nearest(spelt, known)
     reading.faults.add(written.place, Code.UNKNOWN_NODE_TYPE, message, remedy)
     return None
 
@@ -124,6 +159,7 @@ def _say_without_type(reading: Reading, name: str, place: Place, tree: YamlMap) 
     likely = [kind for kind, keys in own.items() if keys and keys <= tree.entries.keys()]
     kinds = likely or list(own)
     remedy = f"add type: {', '.join(kinds[:-1])}{' or ' if kinds[:-1] else ''}{kinds[-1]}"
+    remedy = remedy if likely else type_by_key(tree.entries) or remedy
     reading.faults.add(place, Code.MISSING_KEY, f"the node {name} needs the key type", remedy)
 
 
@@ -201,7 +237,7 @@ def _worker(reading: Reading, entries: Entries, draft: NodeDraft, handler: str, 
         input=given,
         queue=queue or default_queue,
         lease_ms=lease_within(reading, entries, timeouts, draft.node.lease_ms),
-        retry=read_retry(reading, entries),
+        retry=read_retry(reading, entries, replace(draft.node, input=given)),
         timeouts=timeouts,
         optional=entries.boolean("optional") or False,
         output_schema=read_schema(reading, entries, "output_schema"),
@@ -328,7 +364,7 @@ def _read_subflow(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeD
         labels=labels,
         key=entries.template("key"),
         detach=entries.boolean("detach") or False,
-        retry=read_retry(reading, entries) if "retry" in entries else draft.node.retry,
+        retry=read_retry(reading, entries, draft.node) if "retry" in entries else draft.node.retry,
         timeouts=TimeOuts(total_ms=entries.duration("timeout")),
         output_schema=read_schema(reading, entries, "output_schema"),
         optional=entries.boolean("optional") or False,
@@ -475,16 +511,33 @@ def read_queue(reading: Reading, entries: Entries) -> str | None:
     return _named(reading, entries, "queue", _QUEUE, "small letters, digits and _ . -, at most 63")
 
 
-def read_target(entries: Entries, name: str) -> Target | None:
-    """Returns the node that a key names; whether it exists is seen later."""
+def read_target(entries: Entries, name: str, *, is_edge: bool = False) -> Target | None:
+    """Returns the node that a key names, of an edge or of a node; whether it exists is seen later."""
     tree = entries.tree(name)
     if tree is None:
         return None
     if isinstance(tree, YamlList):
-        entries.wrong(tree.place, f"{name} must be one node, this is a list", "write one edge for each")
+        named = [str(item.value) for item in tree.items if isinstance(item, YamlScalar) and item.value]
+        several = named if len(named) > 1 else ["a", "b"]
+        remedy = _instead_of_several(name, several, is_edge=is_edge)
+        if len(named) == len(tree.items) == 1:
+            remedy = f"write {name}: {named[0]}"
+        entries.wrong(tree.place, f"{name} must be one node, this is a list", remedy)
         return None
     text = entries.text(name)
     return Target(node=text, place=tree.place) if text is not None else None
+
+
+def _instead_of_several(name: str, several: Sequence[str], *, is_edge: bool) -> str:
+    """What to write where one node is wanted and several are named."""
+    if is_edge:
+        return "write one edge for each"
+    if name == "compensate":
+        return "name one: each node is undone by one other"
+    ways = ", ".join(f"[fork, {each}]" for each in several)
+    return (
+        f"let it lead to one node, fork: {{type: set, values: {{forked: true}}}}, and fork behind it by edges: {ways}"
+    )
 
 
 def _named(reading: Reading, entries: Entries, key: str, pattern: re.Pattern[str], allowed: str) -> str | None:

@@ -5,11 +5,12 @@ from dataclasses import replace
 from typing import TypeVar
 
 from headway.coordinator.core.compiler import language
+from headway.coordinator.core.compiler.failures import check_failures
 from headway.coordinator.core.compiler.faults import Code
 from headway.coordinator.core.compiler.fields import Entries, Reading
 from headway.coordinator.core.compiler.yaml_tree import YamlList, YamlMap
 from headway.coordinator.core.durations import spell_duration
-from headway.coordinator.core.plan import Backoff, RetryPolicy, RetryRule, TimeOuts, Tries
+from headway.coordinator.core.plan import Backoff, Node, RetryPolicy, RetryRule, TimeOuts, Tries
 
 # What cannot be longer than what, and what to do about it.
 _WITHIN = (
@@ -30,8 +31,8 @@ _MEANINGLESS: Mapping[Backoff, tuple[str, ...]] = {
 }
 
 
-def read_retry(reading: Reading, outer: Entries) -> RetryPolicy:
-    """Returns the policy under the key `retry`, or the workflow's default."""
+def read_retry(reading: Reading, outer: Entries, node: Node | None = None) -> RetryPolicy:
+    """Returns the policy under the key `retry`, of a node or of any, or the workflow's default."""
     tree = outer.map("retry")
     if tree is None:
         return reading.defaults.retry
@@ -40,7 +41,7 @@ def read_retry(reading: Reading, outer: Entries) -> RetryPolicy:
     max_losses = entries.integer("max_losses")
     return replace(
         policy,
-        rules=tuple(_read_rules(reading, entries, policy)),
+        rules=tuple(_read_rules(reading, entries, policy, node)),
         budget_ms=entries.duration("budget"),
         max_losses=policy.max_losses if max_losses is None else max_losses,
     )
@@ -75,7 +76,7 @@ def _check_pauses(reading: Reading, entries: Entries, tries: Tries) -> None:
         reading.faults.add(entries.place_of("initial"), Code.CONTRADICTION, message, "raise max or lower initial")
 
 
-def _read_rules(reading: Reading, outer: Entries, policy: RetryPolicy) -> Iterator[RetryRule]:
+def _read_rules(reading: Reading, outer: Entries, policy: RetryPolicy, node: Node | None) -> Iterator[RetryRule]:
     tree = outer.list("rules")
     seen: dict[str, int] = {}
     for item in tree.items if tree is not None else ():
@@ -84,6 +85,7 @@ def _read_rules(reading: Reading, outer: Entries, policy: RetryPolicy) -> Iterat
             continue
         entries = Entries(reading, item, language.RETRY_RULE, "a retry rule")
         errors = entries.texts("errors") or ()
+        check_failures(reading.faults, entries.tree("errors"), node)
         for name in errors:
             if name in seen:
                 message = f"{name} stands in the rule in line {seen[name]} already, which decides about it"

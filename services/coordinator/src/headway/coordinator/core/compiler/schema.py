@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import cast
 
+import orjson
 from jsonschema.exceptions import ValidationError
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, Schema
@@ -34,6 +35,7 @@ _ARE_SCHEMAS = frozenset(
         "oneOf", "propertyNames", "unevaluatedItems", "unevaluatedProperties",
     }
 )  # fmt: skip
+_DEFAULTS_TOLD = 5  # besides the first
 _MOST_WORDS = 100  # unknown ones of a schema that are held against the known
 _SHORTEST_WORD = 4  # letters of a keyword that another word can be a slip of: id and note are words of their own
 _MEANT = frozenset(word for word in KEYWORDS if len(word) >= _SHORTEST_WORD)
@@ -59,6 +61,7 @@ def check_schema(reading: Reading, tree: Yaml, what: str) -> Json:
         reading.faults.add(tree.place, Code.SCHEMA_INVALID, f"{what} must be a map", "write {type: object, …}")
         return None
     slips = _say_slips(reading, tree)
+    _say_defaults(reading, tree, what)
     if tree.entries and not slips and not _KNOWN & tree.entries.keys():
         message = f"no key of {what} is one of JSON Schema's: anything fits"
         remedy = "write {type: object, properties: {name: {type: number}}}"
@@ -118,6 +121,39 @@ def _say_slips(reading: Reading, tree: Yaml) -> int:
             message = f"{cut(key)} is no keyword of JSON Schema, and says nothing"
             reading.faults.add(place, Code.SCHEMA_INVALID, message, f"did you mean {close}?", warning=True)
     return slips
+
+
+def _say_defaults(reading: Reading, tree: YamlMap, what: str) -> None:
+    """Warns, once for a schema, of defaults: nothing fills them in."""
+    found = list(_defaults_in(tree))
+    if not found:
+        return
+    name, default = found[0]
+    message = f"default is not filled in: without a value, {name} stays absent"
+    if len(found) > 1:
+        others = [other for other, _ in found[1 : _DEFAULTS_TOLD + 1]]
+        message += f" (and so {', '.join(others)}{', …' if len(found) > _DEFAULTS_TOLD + 1 else ''})"
+    remedy = "remove it, and ask where it is read: has(…) ? … : …"
+    if what == "input_schema" and all(step.isidentifier() for step in name.split(".")):
+        path = f"input.{name}"
+        remedy = f"remove it, and where it is read, write has({path}) ? {path} : {_spelt(default)}"
+    reading.faults.add(default.place, Code.SCHEMA_INVALID, message, remedy, warning=True)
+
+
+def _defaults_in(tree: YamlMap, name: str = "") -> Iterator[tuple[str, Yaml]]:
+    """Yields the defaults of the fields of a schema, each with the path that leads to its field."""
+    fields = tree.entries.get("properties")
+    for field, schema in fields.entries.items() if isinstance(fields, YamlMap) else ():
+        if isinstance(schema, YamlMap):
+            path = f"{name}.{field}" if name else field
+            if "default" in schema.entries:
+                yield path, schema.entries["default"]
+            yield from _defaults_in(schema, path)
+
+
+def _spelt(value: Yaml) -> str:
+    """A value as an expression spells it."""
+    return orjson.dumps(plain_value(value)).decode()
 
 
 def _keywords_in(tree: Yaml) -> Iterator[tuple[str, Place]]:

@@ -5,16 +5,18 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Protocol
 
-from headway.coordinator.core.compiler import language
+from headway.coordinator.core.cel import LIST
+from headway.coordinator.core.compiler import language, shapes
 from headway.coordinator.core.compiler.certainty import Certainty, guard_key, what_is_told
 from headway.coordinator.core.compiler.drafts import BodyDraft, NodeDraft, with_bodies
 from headway.coordinator.core.compiler.edges import EdgeDraft
 from headway.coordinator.core.compiler.faults import Code, Faults, Remedy, nearest
 from headway.coordinator.core.compiler.graph import Shape
 from headway.coordinator.core.compiler.names import instead_of_field, instead_of_name
+from headway.coordinator.core.compiler.optional import Optionals, first_optional, prefixes
 from headway.coordinator.core.compiler.template_parser import Mention, Site
 from headway.coordinator.core.lookups import spell
-from headway.coordinator.core.plan import FINALLY, LOOP_NODES, Edge, EdgeKind, Node, NodeType, VariablePath
+from headway.coordinator.core.plan import FINALLY, LOOP_NODES, Edge, EdgeKind, Node, NodeType, Reference, VariablePath
 
 _ERROR_EDGES = (EdgeKind.FAILURE, EdgeKind.TIMEOUT, EdgeKind.ALWAYS)
 _HANDLING = (EdgeKind.FAILURE, EdgeKind.TIMEOUT)
@@ -109,6 +111,7 @@ class ScopeCheck:
         shape: Shape | None,
         around: Around | None,
         drafts: Mapping[str, NodeDraft],
+        optionals: Optionals,
     ) -> None:
         """Prepares.
 
@@ -118,14 +121,16 @@ class ScopeCheck:
             shape: its graph, without cycles; None: it is not known, and only names are checked.
             around: what lies around it; None: it is the workflow's own graph.
             drafts: of the nodes, with their bodies.
+            optionals: where fields go that need not be there.
         """
         self.has_left_out = False
         self._faults = faults
         self._nodes = nodes
         self._shape = shape
-        again = None if around is None else around.loop.node.again_while
-        at_start = frozenset[VariablePath]() if again is None else what_is_told(again)
-        self._certainty = Certainty(nodes, shape, at_start) if shape is not None else None
+        begins = None if around is None else around.loop.node.again_while or around.loop.node.where
+        self._at_start = frozenset[VariablePath]() if begins is None else what_is_told(begins)
+        self._certainty = Certainty(nodes, shape, self._at_start) if shape is not None else None
+        self._optionals = optionals
         self._checks: Mapping[str, _Check] = {
             "input": _is_there,
             "nodes": self._check_nodes,
@@ -180,6 +185,7 @@ class ScopeCheck:
         certainty = Certainty(
             {**self._nodes, _END: Node(id=_END, type=NodeType.JOIN)},
             Shape((*self._nodes, _END), (*shape.edges, *edges)),
+            self._at_start,
         )
         after = Viewpoint(
             node=loop,
@@ -258,6 +264,8 @@ class ScopeCheck:
                     key = guard_key(mention.path)
                     is_guarded = key in guards or self._is_told(key, view)
                     self._checks[name](mention, view, guarded=is_guarded)
+                    if view is not None and not mention.tested:
+                        self._note_optional(mention, view, prefixes(site.asked))
                 elif name != _PAYLOAD:
                     self._say_unknown(mention, view, site)
                 elif not site.sees_payload:
@@ -265,12 +273,47 @@ class ScopeCheck:
                     remedy = "read nodes.name.output: a signal's payload is its node's output"
                     self._faults.add(mention.place, Code.UNKNOWN_REFERENCE, message, remedy)
 
+    def _note_optional(self, mention: Mention, view: Viewpoint, asked: Collection[VariablePath]) -> None:
+        scope, form, begin = self.contract_of(mention.path)
+        missing = first_optional(form, mention.path, begin)
+        if missing and missing not in asked and not self._is_told(missing, view):
+            self._optionals.note(scope, missing, mention.place)
+
+    def contract_of(self, path: VariablePath) -> tuple[int, shapes.Form, int]:
+        """Returns what is known by a schema of what a path begins at: whose, of what form, behind how many steps."""
+        match path:
+            case ("input", _, *_):
+                return 0, shapes.of_schema(self._optionals.input_schema), 1
+            case ("nodes", name, "output", _, *_) if name in self._nodes:
+                node = self._nodes[name]
+                schema = node.output_schema if node.payload_schema is None else node.payload_schema
+                return id(node), shapes.ANY if node.count is not None else shapes.of_schema(schema), 3
+            case ("nodes" | "item", _, *_) if self._around is not None:
+                loop = self._around.loop.node
+                if path[0] == "item" and loop.type is NodeType.MAP:
+                    return id(loop), self._around.scope.items_of(loop), 1
+                return self._around.scope.contract_of(path)
+            case _:
+                return 0, shapes.ANY, 1
+
+    def items_of(self, loop: Node) -> shapes.Form:
+        """Returns what is known by a schema of the items that a map of this graph goes over."""
+        if not isinstance(loop.over, Reference):
+            return shapes.ANY
+        path = loop.over.path
+        _, form, begin = self.contract_of((*path, "") if path == ("input",) else path)
+        for step in path[begin:]:
+            form = shapes.member(form, step).form
+        return shapes.items(form) if form and shapes.known(form).kinds == {LIST} else shapes.ANY
+
     def _is_told(self, key: VariablePath, view: Viewpoint | None) -> bool:
         """Whether conditions on every way here, or to what lies around, have told that something is there."""
         if view is not None and view.is_told(key):
             return True
         around = self._around
-        return around is not None and around.scope.is_told_around(around.loop, key)
+        if around is None or around.loop.node.type in _GIVEN_BY.get(key[0], ()):  # further out, another one is meant
+            return key in self._at_start
+        return around.scope.is_told_around(around.loop, key)
 
     def is_told_around(self, loop: NodeDraft, key: VariablePath) -> bool:
         """Returns whether the body of a map or repeat of this graph knows of something by what was asked before it."""
@@ -319,7 +362,7 @@ class ScopeCheck:
         _, name, field = (*path, "", "")[:3]
         if name not in self._nodes and around is not None and around.scope.knows(name):
             around.scope.check_from_inside(around.loop, mention, guarded=guarded)
-        elif (fault := self._misnamed(path)) is not None:
+        elif (fault := self._misnamed(path, view)) is not None:
             self._faults.add(mention.place, *fault)
         elif view is None:
             self.has_left_out = True
@@ -330,7 +373,7 @@ class ScopeCheck:
             message = f"{name} may not have succeeded when this is evaluated"
             self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
 
-    def _misnamed(self, path: VariablePath) -> tuple[Code, str, Remedy] | None:
+    def _misnamed(self, path: VariablePath, view: Viewpoint | None) -> tuple[Code, str, Remedy] | None:
         """What is wrong with a path as it is spelt, wherever it stands."""
         match path:
             case (_, str() as name, *_) if name not in self._nodes and name in self._inside:
@@ -348,7 +391,9 @@ class ScopeCheck:
                 fields = self._fields_of(name)
                 has = " and ".join(", ".join(fields).rsplit(", ", 1))
                 message = f"{spell(path)} is nothing: a {self._nodes[name].type} node has {has}"
-                return Code.UNKNOWN_REFERENCE, message, instead_of_field(path, fields)
+                is_inside = view is not None and view.node == name
+                remedy = instead_of_field(path, fields, self._nodes[name].type, is_inside=is_inside)
+                return Code.UNKNOWN_REFERENCE, message, remedy
             case _:
                 return Code.UNKNOWN_REFERENCE, "nodes must be followed by a node's id", "write nodes.name.output"
 
@@ -453,13 +498,25 @@ class ScopeCheck:
         return self._around
 
     def _check_innermost(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
-        del view, guarded
         name = mention.path[0]
         kinds = _GIVEN_BY[name]
         if not any(loop.type in kinds for loop in self._loops_around()):
             message = f"{name} is there only in the body of a {' or '.join(kinds)}"
             remedy = "put the node into a body, or read input or nodes.name.output instead"
             self._faults.add(mention.place, Code.NO_LOOP_HERE, message, remedy)
+        elif len(mention.path) > 1 and view is not None and not (mention.tested or guarded):
+            self._check_last(mention, view)
+
+    def _check_last(self, mention: Mention, view: Viewpoint) -> None:
+        """A field of the latest iteration: before the first there is none, and null has no fields."""
+        if mention.path[0] != "last" or view.sees == "all":
+            return
+        path = spell(mention.path)
+        remedy = f"write has({path}) ? {path} : null"
+        if view.sees == "none":
+            remedy = f"write index == 0 || {path} …, so that it begins"
+        message = "last is null before the first iteration: it has no fields then"
+        self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
 
     def _check_loops(self, mention: Mention, view: Viewpoint | None, *, guarded: bool) -> None:
         del view, guarded
@@ -504,6 +561,8 @@ def _guard_of(mention: Mention) -> VariablePath:
     """What a mention makes sure of in its expression: by has(…), or by looking at a node's state."""
     path = mention.path
     is_state = len(path) == 3 and path[0] == "nodes" and path[2] == "state"  # noqa: PLR2004 - nodes.x.state
+    if path in (("index",), ("last",)):  # the first iteration is told from later ones
+        return ("last",)
     return guard_key(path) if mention.tested or is_state else ()
 
 

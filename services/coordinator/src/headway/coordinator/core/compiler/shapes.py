@@ -14,6 +14,9 @@ from headway.coordinator.core.plan import Json
 _KINDS: Mapping[str, str] = {
     "object": MAP, "array": LIST, "string": TEXT, "number": NUMBER, "integer": NUMBER, "boolean": BOOLEAN, "null": NULL,
 }  # fmt: skip
+_MAY_REQUIRE = frozenset(
+    {"anyOf", "oneOf", "if", "not", "const", "enum", "dependentRequired", "dependentSchemas", "minProperties"}
+)
 _MAX_SCHEMAS = 64  # that hold of one value; those beyond say nothing
 _MAX_WAYS = 32  # that a value may be, and that are told apart
 _MAX_DEPTH = 16  # of what is held against a schema
@@ -127,6 +130,23 @@ def member(form: Form, name: str) -> Member:
 def items(form: Form) -> Form:
     """Returns what is known of the items of those values of a form that are lists."""
     return either(_items(way) for way in form if (kinds := _known(way).kinds) is None or LIST in kinds)
+
+
+def is_optional(form: Form, name: str) -> bool:
+    """Returns whether a schema speaks of a field, and a value fits it without.
+
+    Of alternatives, and of what else may ask for it, nothing is known.
+    """
+    match form:
+        case (Fitting(root=root, schemas=schemas),):
+            each = list(_expanded(root, schemas))
+        case _:
+            return False
+    if any(_MAY_REQUIRE & schema.keys() for schema in each):
+        return False
+    named = [named for schema in each if isinstance(named := schema.get("properties"), dict) and name in named]
+    has_default = any(isinstance(one := properties[name], dict) and "default" in one for properties in named)
+    return bool(named) and not has_default and name not in _required(form)
 
 
 def misfit(form: Form, wanted: Form) -> str:

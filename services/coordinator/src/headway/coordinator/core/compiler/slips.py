@@ -12,9 +12,20 @@ _UNITS: Mapping[str, int] = {
 _AMOUNTS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([a-z]*)")
 _CLOCK = re.compile(r"([0-9]{1,3}):([0-9]{2}):([0-9]{2})")
 _ROOTS = "inputs?|steps|tasks|workflow|item|vars|nodes|outputs|params"
-_BRACES = re.compile(rf"\{{\{{-?\s*((?:{_ROOTS})\b[^{{}}]*?)\s*-?\}}\}}")
-_JSON_PATH = re.compile(r"\$\.([A-Za-z_][\w.\[\]]*)")
-_BARE = re.compile(r"\$((?:input|nodes|vars|item|run|error)\.[\w.]+)")
+_PATHS = rf"(?:{_ROOTS}|run|error|last|index)\b[\w.\[\]]*"
+# Templates as other languages write them; what is caught is the path or the expression in them.
+_TEMPLATES = (
+    re.compile(rf"\{{\{{-?\s*((?:{_ROOTS})\b[^{{}}]*?)\s*-?\}}\}}"),
+    re.compile(r"\$\.(?:input\.)?([A-Za-z_][\w.\[\]]*)\Z"),
+    re.compile(rf"[#%]\{{\s*({_PATHS})\s*\}}"),
+    re.compile(rf"\$\(\s*({_PATHS})\s*\)"),
+    re.compile(rf"<%=?\s*(?:\$\.)?({_PATHS})\s*%>"),
+    re.compile(r"\A<%\s*\$\.([A-Za-z_]\w*(?:\.\w+)*)\s*%>\Z"),
+    re.compile(rf"(?<!\$)\{{({_PATHS}\.\w+)\}}"),
+    re.compile(rf"\A=\s*({_PATHS})\Z"),
+    re.compile(r"\$((?:input|nodes|vars|item|run|error)\.[\w.]+)"),
+)
+_OF_THE_INPUT = frozenset({1, 5})  # those whose paths begin in the input
 _CLOCK_PARTS = (3_600_000, 60_000, 1_000)
 _MIN_WORD = 3  # letters of a unit that may go on, as seconds does
 
@@ -46,11 +57,11 @@ def meant_duration(value: str | float | None) -> str:
 
 def meant_template(text: str) -> str:
     """Returns what to write instead of text that is a template elsewhere; empty: it is none."""
-    if found := _BRACES.search(text):
-        return f"write ${{{path_here(found[1])}}}"
-    if found := _JSON_PATH.fullmatch(text):
-        return f"write ${{input.{found[1]}}}"
-    return f"write ${{{found[1]}}}" if (found := _BARE.search(text)) else ""
+    for number, pattern in enumerate(_TEMPLATES):
+        if (found := pattern.search(text)) is not None:
+            begin = "input." if number in _OF_THE_INPUT else ""
+            return f"write ${{{begin}{path_here(found[1])}}}"
+    return ""
 
 
 def path_here(path: str) -> str:

@@ -14,12 +14,15 @@ from headway.coordinator.core.cel import (
     ExpressionInvalid,
     Read,
     UnknownNames,
+    asked_by,
     bare_path,
     compile_expression,
     limits,
+    meant_expression,
     type_name,
+    without_texts,
 )
-from headway.coordinator.core.compiler.faults import Code, Enough, Faults
+from headway.coordinator.core.compiler.faults import Code, Enough, Faults, Remedy
 from headway.coordinator.core.compiler.slips import meant_template, path_here
 from headway.coordinator.core.compiler.yaml_tree import Source, Yaml, YamlList, YamlMap, YamlScalar, plain_value
 from headway.coordinator.core.plan import (
@@ -40,6 +43,8 @@ _CONDITION_TYPES = ("bool", "dyn")
 _NOT_JSON = ("bytes", "type")
 _MAX_SEARCHED = 16_384
 _MAX_SHOWN = 60
+_MAX_MEANT = 160  # characters of an expression that is given back as it is to be written
+_TEMPLATE_BRACES = re.compile(r"\$\{|\{\{")
 MAX_EXPRESSIONS_BYTES = 524_288  # of all different expressions of a file that are more than a path
 _BYTES_FOR_EACH = 128
 _DOUBLED = re.compile(r"\{\s*([^:{}]*?[^:{}\s])\s*\}")
@@ -57,9 +62,15 @@ class Mention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What one expression names. `sees_payload`: it is asked about a signal."""
+    """What one expression names.
+
+    Attributes:
+        asked: the paths of which it asks whether they are there.
+        sees_payload: it is asked about a signal.
+    """
 
     mentions: tuple[Mention, ...]
+    asked: frozenset[VariablePath] = frozenset()
     sees_payload: bool = False
 
 
@@ -102,13 +113,17 @@ class TemplateParser:
         """Returns a bare expression that yields true or false; when there is a fault in it, an unknown one."""
         text = Located(self._source, tree, written)
         stripped = written.strip()
-        if stripped.startswith("${"):
-            inner = stripped[2:].removesuffix("}").strip()
-            inner = inner[1:-1].strip() if inner.startswith("{") and inner.endswith("}") else inner
-            message = "a condition is an expression already; ${ } does not belong here"
-            self._faults.add(tree.place, Code.BARE_EXPRESSION, message, f"write {inner}")
-            return unknown_condition(tree.place)
         begin = len(written) - len(written.lstrip())
+        if braces := _TEMPLATE_BRACES.search(without_texts(stripped)):
+            shown = "${ }" if braces[0].startswith("$") else "{{ }}"
+            message = f"a condition is an expression already; {shown} does not belong here"
+            remedy = _written_here(stripped, "write the expression without them", names_are_known=False)
+            self._faults.add(tree.place, Code.BARE_EXPRESSION, message, remedy)
+            return unknown_condition(tree.place)
+        if _TEMPLATE_BRACES.search(stripped) and (meant := meant_expression(stripped, names_are_known=False)):
+            message = "a text in a condition holds no templates: it is compared as it is written"
+            self._faults.add(tree.place, Code.BARE_EXPRESSION, message, f"write {meant}")
+            return unknown_condition(tree.place)
         compiled = self._compile(text, stripped, begin, sees_payload=sees_payload)
         if compiled is None:
             return unknown_condition(tree.place)
@@ -171,12 +186,14 @@ class TemplateParser:
             reads = [read for read in error.reads if not self._says_dashed(text, expression, begin, read)]
         except ExpressionInvalid as error:
             place = text.place(begin + offset_of(expression, error.line, error.column))
-            self._faults.add(place, Code.EXPRESSION_INVALID, error.message, error.remedy)
+            remedy = _written_here(expression, error.remedy)
+            self._faults.add(place, Code.EXPRESSION_INVALID, error.message, remedy)
             return None
         mentions = (
             Mention(path=read.path, place=text.place(begin + read.offset), tested=read.tested) for read in reads
         )
-        self._sites.append(Site(mentions=tuple(mentions), sees_payload=sees_payload))
+        asked = frozenset(() if compiled is None else asked_by(compiled.syntax.root))
+        self._sites.append(Site(mentions=tuple(mentions), asked=asked, sees_payload=sees_payload))
         return compiled
 
     def _charge(self, text: "Located", expression: str) -> None:
@@ -203,6 +220,16 @@ class TemplateParser:
     def _expression(self, compiled: Compiled, place: Place) -> Expression:
         found = compiled.references
         return Expression(source=compiled.source, reads=found.reads, parts=found.parts, tests=found.tests, place=place)
+
+
+def _written_here(expression: str, otherwise: str, *, names_are_known: bool = True) -> Remedy:
+    """Returns how to find out what to write instead of an expression, all of it; or what is said of a part of it."""
+
+    def find() -> str:
+        meant = meant_expression(expression, names_are_known=names_are_known)
+        return f"write {meant}" if 0 < len(meant) <= _MAX_MEANT else otherwise
+
+    return find
 
 
 def _cut(text: str) -> str:

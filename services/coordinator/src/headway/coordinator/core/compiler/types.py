@@ -87,6 +87,7 @@ _OUTPUTS: Mapping[NodeType, shapes.Form] = {
 }
 _ENTRY: shapes.Form = (shapes.Made({"key": _TEXTS, "value": shapes.ANY}),)
 
+_COUNTED = ("length", "len", "count", "size", "Length", "Count")  # what other languages call how many there are
 _AS_TEXT, _AS_MAP = "make it text: string(…)", "give a map: {name: value}"
 _REQUEST: Mapping[str, tuple[Kinds, str]] = {
     "url": (frozenset({TEXT}), _AS_TEXT),
@@ -269,7 +270,9 @@ class _Check:
             kinds = shapes.known(form).kinds
             if kinds is not None and MAP not in kinds:
                 message = f"{spell(path[:at])} is {words_for(kinds)}: it has no field {path[at]}"
-                self._faults.add(place, Code.TYPE_MISMATCH, message, f"write {spell(path[:at])}")
+                is_counted = path[at] in _COUNTED and not kinds - {TEXT, LIST}
+                remedy = f"write size({spell(path[:at])})" if is_counted else f"write {spell(path[:at])}"
+                self._faults.add(place, Code.TYPE_MISMATCH, message, remedy)
                 return
             member = shapes.member(form, path[at])
             close = nearest(path[at], member.others)()

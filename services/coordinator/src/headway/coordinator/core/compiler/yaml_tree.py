@@ -31,6 +31,8 @@ from headway.coordinator.core.plan import Json, Place
 MAX_BYTES = 1_048_576
 MAX_VALUES = 50_000  # keys, values and containers, aliases expanded
 MAX_DEPTH = 64
+_MAX_PARSED_AGAIN = 200_000  # characters in all: parsing is what takes longest
+_NOT_TEXT = re.compile(r"\s*(?:-(?:\s|\Z)|[\w.-]+:(?:\s|\Z)|[\"'\]}#]|\Z)")  # what may follow text that is empty
 _LONG_TAG = re.compile(r"(?:^|[\s\[{,])(![^\s]{1000})")
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
@@ -111,9 +113,22 @@ def load_yaml(source: Source, faults: Faults) -> Yaml | None:
             source.place(tag.start(1)), Code.YAML_TAG, "a tag of this length is no tag", "put the text in quotes"
         )
         return None
-    builder = _Builder(faults)
+    return _parse(source, source.text, faults, 0, -1)
+
+
+def _parse(source: Source, text: str, faults: Faults, spent: int, behind: int) -> Yaml | None:
+    """Parses a text; where one value alone is to blame, that is said, and all is parsed again without it.
+
+    Args:
+        source: as it was written.
+        text: the same, with what was to blame overwritten.
+        faults: where faults go.
+        spent: characters that were parsed before.
+        behind: the index up to which values were overwritten.
+    """
+    builder = _Builder(faults, text)
     try:
-        for event in YAML(typ="safe", pure=True).parse(source.text):
+        for event in YAML(typ="safe", pure=True).parse(text):
             builder.take(event)
     except _TooMuch as error:
         faults.add(error.place, Code.TOO_LARGE, error.message, _SPLIT)
@@ -123,8 +138,18 @@ def load_yaml(source: Source, faults: Faults) -> Yaml | None:
         faults.add(place, Code.YAML_SYNTAX, "a character that YAML does not allow", 'write it as an escape: "\\u0007"')
         return None
     except MarkedYAMLError as error:
-        faults.add(*explain(source.line, error))
-        return None
+        if builder.has_lost_text:
+            return None
+        found = explain(text, error)
+        faults.add(found.place, found.code, found.message, found.remedy)
+        spent += len(text)
+        if found.value is None or spent > _MAX_PARSED_AGAIN:
+            return None
+        begin, end = (source.index(replace(found.place, column=column + 1)) for column in found.value)
+        if begin <= behind:
+            return None
+        faults.close(source.place(begin))
+        return _parse(source, f"{text[:begin]}{'x' * (end - begin)}{text[end:]}", faults, spent, end)
     except (YAMLError, ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError) as error:
         # The parser stumbles over some malformed input (an escape beyond Unicode, for one) with errors not its own.
         faults.add(builder.place, Code.YAML_SYNTAX, f"this is not YAML: {error}", "put the value in quotes")
@@ -166,8 +191,10 @@ class _Open:
 class _Builder:
     """Builds the tree from events, without recursion."""
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, faults: Faults, text: str) -> None:
         self.root: Yaml | None = None
+        self.has_lost_text = False
+        self._text = text
         self.place = Place(line=1, column=1)
         self._faults = faults
         self._open: list[_Open] = []
@@ -195,10 +222,29 @@ class _Builder:
 
     def _take_scalar(self, event: ScalarEvent) -> None:
         self._refuse_tag(event)
+        if event.style in ("|", ">") and not event.value:
+            self._find_text(event)
         plain = event.style is None or event.style == ""
         value = self._resolve(event.value) if plain else self._unicode(event.value)
         span = (event.start_mark.index, event.end_mark.index)
         self._add(YamlScalar(place=self.place, value=value, span=span, plain=plain), event.anchor)
+
+    def _find_text(self, event: ScalarEvent) -> None:
+        """Says that text which was to stand in lines of its own is not indented, where the next line looks like it."""
+        begin = self._text.find("\n", event.start_mark.index) + 1
+        while begin and not (line := self._text[begin:].partition("\n")[0]).strip() and begin < len(self._text):
+            begin += len(line) + 1
+        line = self._text[begin:].partition("\n")[0] if begin else ""
+        if _NOT_TEXT.match(line):
+            return
+        self.has_lost_text = True
+        at = event.start_mark.line + 1
+        message = f"text that is not indented below line {at}, which announces it by {event.style}"
+        number = self._text.count("\n", 0, begin) + 1
+        place = Place(line=number, column=len(line) - len(line.lstrip()) + 1)
+        self._faults.add(place, Code.YAML_SYNTAX, message, f"indent all of it deeper than line {at}")
+        self._faults.close(place)
+        self._faults.close(self.place)
 
     def _unicode(self, text: str) -> str:
         """Joins the halves of a character that two escapes may have left apart."""
