@@ -386,3 +386,38 @@ async def test_what_went_through_in_between_is_counted_anew(caplog: pytest.LogCa
             await lane.submit([7])
 
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2 * len(lost)
+
+
+async def test_the_halves_of_a_batch_that_failed_are_served_in_order() -> None:
+    served: list[int] = []
+
+    async def commit(batch: Sequence[Ticket[int]]) -> Committed[int]:
+        if len(batch) > 1:
+            raise LookupError("a fault of our own")
+        served.append(batch[0].item)
+        return doubled(batch)
+
+    async with lane_of(commit) as lane:
+        await lane.submit([1, 2, 3, 4, 5])
+
+    assert served == [1, 2, 3, 4, 5]
+
+
+async def test_what_waits_is_let_go_of_when_nobody_serves_it_any_more() -> None:
+    async def never(batch: Sequence[Ticket[int]]) -> Committed[int]:
+        raise AssertionError(batch)
+
+    lane = lanes.Lane("forgotten", never, group=lambda item: item)
+    lane.submit([1])
+    lane.submit([2], new=True)
+
+    lane.forget()
+
+    assert lane.backlog == 0
+
+
+@pytest.mark.parametrize("fault", [StoreUnavailable("gone"), Overloaded(backlog="1", wait_ms="1", retry_ms="1")])
+def test_one_answer_that_asks_for_a_repeat_stands_for_the_whole(fault: Exception) -> None:
+    assert lanes.whole([1, LookupError()])[0] == 1
+    with pytest.raises(type(fault)):
+        lanes.whole([1, fault])

@@ -315,10 +315,11 @@ async def test_a_full_batch_is_followed_by_a_look_and_what_stays_is_left_alone_f
     assert carrier._parked.waiting() == stays
 
 
+@pytest.mark.parametrize(("most_bytes", "fit"), [(5, 2), (1, 1)])
 async def test_of_what_does_not_fit_into_a_call_the_rest_is_looked_at_at_once_and_what_cannot_be_read_later(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, most_bytes: int, fit: int
 ) -> None:
-    monkeypatch.setattr(handovers, "MOST_BYTES", 5)
+    monkeypatch.setattr(handovers, "MOST_BYTES", most_bytes)
     claims = Claims(3)
     claims.rows.insert(0, Handover(outbox_id=uuid4(), run_id=uuid4(), body=b"{", trace=""))
     given: Any = SimpleNamespace(outbox=claims, coordinator=Deciding(Fate.DONE))
@@ -329,7 +330,7 @@ async def test_of_what_does_not_fit_into_a_call_the_rest_is_looked_at_at_once_an
 
     assert await carrier.deliver_batch(0)
 
-    assert claims.deleted == [row.outbox_id for row in claims.rows[1:3]]
+    assert claims.deleted == [row.outbox_id for row in claims.rows[1 : 1 + fit]]
     assert carrier._parked.waiting() == [claims.rows[0].outbox_id]
 
 

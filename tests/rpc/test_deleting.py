@@ -17,6 +17,7 @@ from headway.coordinator.engine import deleting as engine_deleting
 from headway.coordinator.engine.children import Children
 from headway.coordinator.engine.deleting import Deletions
 from headway.coordinator.rpc.refusing import STATUS
+from headway.coordinator.store.deleting import find_expired
 from headway.coordinator.store.errors import StoreUnavailable
 from headway.coordinator.store.statements import SQL
 from tests.rpc.children import DETACHED, GIVEN, LEAF, PARENT, begun, carry, carry_all, failed_child, handovers
@@ -459,6 +460,18 @@ async def test_batches_go_on_until_nothing_is_left(world: World, monkeypatch: py
 
     assert await deletions(world).sweep() == 5
     assert await world.one("SELECT count(*) FROM start_keys") == 0
+
+
+async def test_no_more_are_found_at_once_than_are_asked_for_whichever_definitions_they_are_of(world: World) -> None:
+    await world.first.deploy(KEPT, KEPT.replace("workflow: kept", "workflow: other"))
+    for workflow in ("kept", "other") * 2:
+        run_id = await world.first.start(workflow)
+        await end(world, run_id)
+        await age(world, run_id, 2)
+
+    found = [len(await find_expired(world.first.engine.pool, most, [])) for most in (1, 3, 9)]
+
+    assert found == [1, 3, 4]
 
 
 async def test_children_whose_parents_were_not_told_stay_and_hold_up_no_others(
