@@ -430,3 +430,64 @@ def test_an_item_that_succeeded_begins_anew_when_it_is_named_and_one_that_never_
     world.retry("resize[2]")
 
     assert world.ready() == ["resize[2].step"]
+
+
+BODIES = {
+    "a worker": "{type: call, handler: h}",
+    "a join at once": "{nodes: {x: {type: join}, l: {type: join}, r: {type: join}, z: {type: join}}, "
+    "edges: [[x, l, z], [x, r, z]]}",
+    "a child": "{type: subflow, workflow: other}",
+    "a signal": '{type: wait_for_event, event: "paper-${item}"}',
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("reopened", [None, "before it began", "when it had begun"])
+def test_what_items_need_to_begin_is_asked_for_at_once_however_many_begin(body: str, reopened: str | None) -> None:
+    if (body, reopened) == ("a child", "when it had begun"):
+        return  # a run waits for its children before it is over
+    world = begin(
+        f"""
+        workflow: example
+        nodes:
+          first: {{type: call, handler: h}}
+          many: {{type: map, over: "${{input}}", max_concurrency: 100, where: "item >= 0", body: {BODIES[body]}}}
+        edges: [[first, many]]
+    """,
+        [*range(120)],
+    )
+    world.thorough = False
+    world.watchers.clear()
+    asked: list[int] = []
+    world.watchers.append(lambda world: asked.append(world.questions))
+    if reopened == "before it began":
+        world.cancel()
+        world.retry()
+    world.run_task("first")
+    if reopened == "when it had begun":
+        world.cancel()
+        world.retry()
+
+    for _ in range(20):
+        if world.db.timers and world.next_timer()[1] == "go_on":
+            world.fire(world.next_timer())
+
+    assert world.db.loops["many"].started >= 100
+    assert max(asked) <= 10
+
+
+def test_maps_in_many_items_of_a_map_share_the_room_of_a_decision_and_all_is_done() -> None:
+    world = begin(
+        """
+        workflow: example
+        nodes:
+          many: {type: map, over: "${input}", body: {type: map, over: [1, 2], body: {type: join}}}
+    """,
+        [*range(120)],
+    )
+    for _ in range(200):
+        if not world.run.is_final:
+            world.fire(world.next_timer())
+
+    assert world.state is RunState.SUCCEEDED
+    assert world.db.loops["many"].succeeded == 120

@@ -11,7 +11,7 @@ from headway.coordinator.core.document import Document
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.missing import Key, Missing
-from headway.coordinator.core.paths import inside, loop_of, scopes_around
+from headway.coordinator.core.paths import inside, loop_of, scope_of, scopes_around
 from headway.coordinator.core.rows import (
     AttemptRow,
     BeatRow,
@@ -177,17 +177,25 @@ class State(Struct):
 class Draft:
     """A state with a decision's changes laid over it. Reading what was not loaded raises Missing."""
 
-    __slots__ = ("_absent", "changes", "state")
+    __slots__ = ("_absent", "_fresh", "changes", "state")
 
     def __init__(self, state: State) -> None:
         """Lay nothing over it yet."""
         self.state = state
         self.changes = Changes()
         self._absent: set[str] = set()
+        self._fresh: set[str] = set()
 
     def assume_absent(self, path: str) -> None:
-        """A task or scope that cannot be there: no need to look for it."""
+        """A task that cannot be there: no need to look for it."""
         self._absent.add(path)
+
+    def assume_fresh(self, scope: str) -> None:
+        """An item or iteration that was never begun: neither it nor anything in it needs to be looked for."""
+        self._fresh.add(scope)
+
+    def _is_fresh(self, path: str) -> bool:
+        return bool(self._fresh) and scope_of(path) in self._fresh
 
     @property
     def run(self) -> RunRow:
@@ -205,6 +213,8 @@ class Draft:
         tasks = self.state.tasks
         if path in tasks or path in self._absent or self.state.complete or ("all",) in self.state.loaded:
             return tasks.get(path)
+        if self._is_fresh(path):
+            return None
         raise Missing([("task", path)])
 
     def token(self, path: str) -> TokenRow | None:
@@ -215,6 +225,8 @@ class Draft:
         tokens = self.state.tokens
         if path in tokens or self.state.complete or ("all",) in self.state.loaded:
             return tokens.get(path)
+        if self._is_fresh(path):
+            return None
         raise Missing([("token", path)])
 
     def attempt(self, path: str, number: int) -> AttemptRow | None:
@@ -240,8 +252,10 @@ class Draft:
         found = self.changes.children.get(path)
         if found is not None:
             return found
-        if path in self.state.children or path in self._absent or self.state.complete:
+        if path in self.state.children or self.state.complete:
             return self.state.children.get(path)
+        if path in self._absent or self._is_fresh(path):
+            return None
         raise Missing([("child", path)])
 
     def write_child(self, path: str) -> ChildRow:
@@ -257,7 +271,9 @@ class Draft:
     def require_children(self, paths: Iterable[str]) -> None:
         """Raise Missing once for all subflow nodes whose runs were not looked for."""
         known, changed = self.state.children, self.changes.children
-        missing = [("child", path) for path in paths if path not in known and path not in changed]
+        missing = [
+            ("child", path) for path in paths if path not in known and path not in changed and not self._is_fresh(path)
+        ]
         if missing and not self.state.complete:
             raise Missing(missing)
 
@@ -266,6 +282,12 @@ class Draft:
         if (path, attempt) not in self.state.child_ids:
             raise Missing([("child_id", path, attempt)])
         return self.state.child_ids[path, attempt]
+
+    def require_child_ids(self, attempts: Iterable[tuple[str, int]]) -> None:
+        """Raise Missing once for all attempts of subflow nodes of which no id is known."""
+        missing = [("child_id", *attempt) for attempt in attempts if attempt not in self.state.child_ids]
+        if missing:
+            raise Missing(missing)
 
     def deadline(self) -> datetime | None:
         """When the run's deadline passes, while its clock runs; None: it has none."""
@@ -301,7 +323,8 @@ class Draft:
         if self.state.complete or ("all",) in self.state.loaded:
             return
         tasks = self.state.tasks
-        missing = [path for path in paths if path not in tasks and path not in self.changes.tasks]
+        changed = self.changes.tasks
+        missing = [path for path in paths if path not in tasks and path not in changed and not self._is_fresh(path)]
         if missing:
             raise Missing([("task", path) for path in missing])
 
@@ -309,7 +332,8 @@ class Draft:
         """Raise Missing once for all items and iterations that were not looked for."""
         if self.state.complete:
             return
-        missing = [path for path in paths if path not in self.state.scopes and path not in self.changes.scopes]
+        known, changed = self.state.scopes, self.changes.scopes
+        missing = [path for path in paths if path not in known and path not in changed and not self._is_fresh(path)]
         if missing:
             raise Missing([("scope", path) for path in missing])
 
@@ -355,6 +379,8 @@ class Draft:
             return found
         if path in self.state.loops or self.state.complete:
             return self.state.loops.get(path)
+        if self._is_fresh(path):
+            return None
         raise Missing([("loop", path)])
 
     def scope(self, path: str) -> ScopeRow | None:
@@ -362,8 +388,10 @@ class Draft:
         found = self.changes.scopes.get(path)
         if found is not None:
             return found
-        if path in self.state.scopes or path in self._absent or self.state.complete:
+        if path in self.state.scopes or self.state.complete:
             return self.state.scopes.get(path)
+        if path in self._fresh or self._is_fresh(path):
+            return None
         raise Missing([("scope", path)])
 
     def items(self, loop: str, page: str, index: int) -> list[ScopeRow]:
@@ -432,7 +460,8 @@ class Draft:
 
     def require_loops(self, paths: Iterable[str]) -> None:
         """Raise Missing once for all maps and repeats that were not looked for."""
-        missing = [path for path in paths if path not in self.state.loops and path not in self.changes.loops]
+        known, changed = self.state.loops, self.changes.loops
+        missing = [path for path in paths if path not in known and path not in changed and not self._is_fresh(path)]
         if missing and not self.state.complete:
             raise Missing([("loop", path) for path in missing])
 
@@ -492,7 +521,7 @@ class Draft:
         """Signals that a node has taken, in whichever of its attempts, oldest first."""
         loaded = self.state.taken.get(path)
         if loaded is None:
-            if not self.state.complete:
+            if not (self.state.complete or self._is_fresh(path)):
                 raise Missing([("taken", path)])
             loaded = []
         changed = {seq: row for seq, row in self.changes.signals.items() if row.taken_by == path}

@@ -26,8 +26,15 @@ from headway.coordinator.core.decide._results import (
     result_of,
 )
 from headway.coordinator.core.decide._scope import Scope
-from headway.coordinator.core.decide._signals import ask_ahead
-from headway.coordinator.core.decide._taking_up import Again, is_taken_up, note, places_in, take_next
+from headway.coordinator.core.decide._taking_up import (
+    Again,
+    ask_for_children,
+    ask_for_signals,
+    is_taken_up,
+    note,
+    places_in,
+    take_next,
+)
 from headway.coordinator.core.decide.redo_plan import Part, undone
 from headway.coordinator.core.document import NULL, Document
 from headway.coordinator.core.effort import TooMuchToDecide
@@ -187,6 +194,10 @@ def _begin_next(walk: Walk, spot: Spot, loop: LoopRow, count: int) -> None:
     scopes = {scope_at(path, loop.started + number): item for number, item in enumerate(items)}
     if where is not None:
         walk.places |= {scope: item.place for scope, item in scopes.items()}
+    if walk.run.epoch > 1:
+        walk.draft.require_scopes(scopes)
+    for scope in scopes:
+        _assume_fresh(walk, scope)
     ready = _look_ahead(walk, spot.graph.bodies[spot.name], [s for s, item in scopes.items() if item.problem is None])
     for scope, item in scopes.items():
         if not (walk.room and _has_room(walk.loop(path), most)) or walk.effort.is_half_spent:
@@ -199,7 +210,6 @@ def _begin_next(walk: Walk, spot: Spot, loop: LoopRow, count: int) -> None:
             ready -= 1
             _open(walk, scope, None if where is None else item.place)
         else:
-            _assume_absent(walk, scope)
             walk.emit(do.OpenScope(path=scope, place=item.place))
             _fail_item(walk, scope, item.problem)
     _leave_out(walk, path, end)
@@ -235,27 +245,26 @@ def _look_ahead(walk: Walk, body: Graph, scopes: list[str]) -> int:
     Raises:
         Missing: some of it is not loaded.
     """
-    asking = [name for name in body.starts if body.plan.nodes[name].event_name is not None]
-    ask_ahead(walk, [inside(scope, name) for scope in scopes for name in asking])
+    ask_for_signals(walk, body, scopes)
     if reading := body.starts_that_read:
         ready = look_ahead(walk, [inside(scope, name) for scope in scopes for name in reading])
         del scopes[-(-ready // len(reading)) :]
     if walk.run.epoch > 1:
-        walk.draft.require_scopes(scopes)
         walk.draft.require_bodies(body, [scope for scope in scopes if walk.draft.scope(scope) is not None])
+    ask_for_children(walk, body, scopes)
     return len(scopes)
 
 
-def _assume_absent(walk: Walk, scope: str) -> None:
-    """Of a run that was never reopened, an item or iteration begins once."""
-    if walk.run.epoch == 1:
-        walk.draft.assume_absent(scope)
+def _assume_fresh(walk: Walk, scope: str) -> None:
+    """Of a run that was never reopened, an item or iteration begins once; of others, unless it is there."""
+    if walk.run.epoch == 1 or walk.draft.scope(scope) is None:
+        walk.draft.assume_fresh(scope)
 
 
 def _open(walk: Walk, scope: str, place: int | None = None) -> None:
     """Begin an item or iteration; what it has of an earlier time begins again."""
     graph = walk.graph.body(scope)
-    _assume_absent(walk, scope)
+    _assume_fresh(walk, scope)
     is_there = walk.draft.scope(scope) is not None
     if is_there:
         walk.draft.require_bodies(graph, [scope])

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide._places import Verdict, judge_again
+from headway.coordinator.core.decide._signals import ask_ahead
 from headway.coordinator.core.document import Document
 from headway.coordinator.core.paths import chosen_key, inside, loop_of, scope_at, scopes_around
 from headway.coordinator.core.plan import NodeType
 from headway.coordinator.core.state import PAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from headway.coordinator.core.decide._walk import Walk
+    from headway.coordinator.core.graph import Graph
     from headway.coordinator.core.rows import LoopRow
 
 Names: TypeAlias = tuple[str, ...]
@@ -152,6 +154,8 @@ def _asked_again(walk: Walk, loop: LoopRow, scopes: list[str]) -> dict[str, Verd
     spot = walk.graph.spot(loop.path)
     body, where = spot.graph.bodies[spot.name], spot.node.where
     walk.draft.require_bodies(body, scopes)
+    ask_for_signals(walk, body, scopes)
+    ask_for_children(walk, body, scopes)
     verdicts: dict[str, Verdict | None] = dict.fromkeys(scopes)
     if where is None:
         return verdicts
@@ -160,3 +164,18 @@ def _asked_again(walk: Walk, loop: LoopRow, scopes: list[str]) -> dict[str, Verd
     judged = judge_again(walk, bare, where)
     last = next((scopes.index(scope) for scope in bare if scope not in judged), len(scopes))
     return {scope: judged.get(scope) for scope in scopes[:last]}
+
+
+def ask_for_signals(walk: Walk, body: Graph, scopes: Sequence[str]) -> None:
+    """Ask at once for the signals that may be taken in some items as they begin. Raises Missing."""
+    asking = [name for name in body.starts if body.plan.nodes[name].event_name is not None]
+    ask_ahead(walk, [inside(scope, name) for scope in scopes for name in asking])
+
+
+def ask_for_children(walk: Walk, body: Graph, scopes: Sequence[str]) -> None:
+    """Ask at once for the ids of the runs that the subflow nodes of some items may start. Raises Missing."""
+    paths = [inside(scope, name) for scope in scopes for name in sorted(body.subflows)]
+    rows = [walk.draft.task(path) for path in paths]
+    walk.draft.require_child_ids(
+        (path, 1 if row is None else row.attempt + 1) for path, row in zip(paths, rows, strict=True)
+    )
