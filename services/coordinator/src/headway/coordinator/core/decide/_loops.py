@@ -476,6 +476,7 @@ def _tell_open_items(walk: Walk, path: str) -> None:
             body, scopes = walk.graph.body(told[0].path), [row.path for row in told]
             walk.draft.require_bodies(body, scopes)
             walk.draft.require_within(body, scopes, "running", walk.room)
+            walk.look_back(inside(scope, name) for scope in scopes for name in body.undone_by)
         is_last = len(rows) < PAGE and len(told) == len(rows)
         walk.emit(do.MoveCursor(path=path, cursor=None if is_last else told[-1].index + 1))
         for row in told:
