@@ -108,7 +108,9 @@ def _open_map(walk: Walk, path: str, node: Node, attempt: int) -> bool:
     if other is not None:
         walk.emit(do.OpenLoop(path=path, attempt=attempt, total=other.results, source=other.path))
         return True
-    value = Document.of(render(node.over, scope.lookup, scope.present, walk.effort)).value
+    document = Document.of(render(node.over, scope.lookup, scope.present, walk.effort))
+    walk.effort.spend_decoding(document.raw)
+    value = document.value
     if isinstance(value, dict):
         entries: list[Json] = [{"key": key, "value": entry} for key, entry in value.items()]
         value = entries
