@@ -213,7 +213,8 @@ async def test_of_many_open_tasks_some_are_told_and_the_rest_counted(world: Worl
 
 DRAINED = (
     "workflow: drained\non_failure: drain\nnodes:\n"
-    "  pay: {type: call, handler: h}\n  ship: {type: call, handler: h, queue: far}\n  note: {type: call, handler: h, optional: true}\n"
+    "  pay: {type: call, handler: h}\n  ship: {type: call, handler: h, queue: far}\n"
+    "  note: {type: call, handler: h, optional: true}\n"
 )
 
 

@@ -379,7 +379,7 @@ async def test_more_tombstones_than_one_look_takes_are_cleared_away(world: World
     assert await world.one("SELECT count(*) FROM runs") == 0
 
 
-async def test_a_start_that_was_frozen_between_its_key_and_its_run_for_so_long_that_the_tombstone_is_gone_begins_nothing(
+async def test_a_start_that_was_frozen_between_key_and_run_until_the_tombstone_is_gone_begins_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = await world.coordinator()

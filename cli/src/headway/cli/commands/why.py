@@ -24,6 +24,7 @@ class Why(Command):
     Also what has failed so that the run fails when the rest is over. Of a run that is over: what decided its end. Of a
     node in many items three are told, and the others counted; so it is with many nodes that wait in the same way.
     `--json` has the kind and the facts of each reason, and says with `left_out` how many more there are.
+    `--json` has the kind and the facts of each reason, and says with `left_out` how many more there are.
     """
 
     name: ClassVar = ("why",)

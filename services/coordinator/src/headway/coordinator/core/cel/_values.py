@@ -120,8 +120,8 @@ class Result:
         self._values -= 1
         if self._values < 0 or depth > limits.MAX_DEPTH:
             raise Refused("its result is too large")
-        # A null that is looked at gives away a reference to None that is not its own. Before Python 3.12 None is one day
-        # freed for it, and the process ends.
+        # A null that is looked at gives away a reference to None that is not its own. Before Python 3.12, None is freed
+        # for it one day, and the process ends.
         if self._may_be_null and value.type() == cel.Type.NULL:
             return None
         found: object = value.value()
