@@ -212,7 +212,7 @@ def read_results(results: list[Json], expression: str, count: int, monkeypatch: 
 
     names = [f"s{number}" for number in range(count)]
     nodes = "".join(f"      {name}: {{type: set, values: {{{name}: '${{{expression}}}'}}}}\n" for name in names)
-    world = World(workflow(RESULT % (nodes, ", ".join(names))), thorough=False).start([0] * len(results))
+    world = World(workflow(RESULT % (nodes, ", ".join(names))), thorough=False).start([*range(len(results))])
     for index, result in enumerate(results):
         world.run_task(f"m[{index}].step", result)
     monkeypatch.setattr(_walk, "Effort", kept)
@@ -223,7 +223,8 @@ def read_results(results: list[Json], expression: str, count: int, monkeypatch: 
 
 
 def test_a_result_that_is_read_counts_for_the_values_in_it_once_in_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
-    nested: Json = {"n": 1, "l": [[]] * 50_000}
+    inner: list[Json] = [[] for _ in range(50_000)]
+    nested: Json = {"n": 1, "l": inner}
     text: Json = {"n": 1, "l": "x" * 150_000}
 
     one, ten = (read_results([nested], "nodes.m.output[0].n + 1", count, monkeypatch) for count in (1, 10))
