@@ -126,7 +126,7 @@ def testing_page() -> str:
     parts = {
         "test file": tests.FILE,
         "case": tests.CASE,
-        "mock": tests.RESULT,
+        "mock": tests.MOCK,
         "heartbeat": tests.HEARTBEAT,
         "failure": tests.FAILURE,
         "act": tests.ACT,

@@ -66,12 +66,21 @@ async def test_skip_sends_the_output_and_says_how_it_goes_on(
     headway: CommandLine, coordinator: ScriptedCoordinator
 ) -> None:
     coordinator.script("runs.Skip", runs_pb2.SkipResponse(reopened=True, epoch=2), runs_pb2.SkipResponse())
+    running, at = runs_pb2.RUN_STATE_RUNNING, datetime(2030, 1, 2, tzinfo=UTC)
+    coordinator.script(
+        "runs.Get",
+        runs_pb2.GetResponse(run=runs_pb2.Run(run_id="r1", state=running)),
+        runs_pb2.GetResponse(run=runs_pb2.Run(run_id="r1", state=running, paused_at=at)),
+        runs_pb2.GetResponse(run=runs_pb2.Run(run_id="r1", state=runs_pb2.RUN_STATE_SUCCEEDED)),
+    )
 
     reopened = await headway("skip", "r1", "charge", "--output", '{"paid": true}', "--reason", "in cash")
-    paused = await headway("skip", "r1", "charge", "--json")
+    as_document = await headway("skip", "r1", "charge", "--json")
+    paused, last = [(await headway("skip", "r1", "charge")).out.splitlines() for _ in range(2)]
 
     request = coordinator.requests["runs.Skip"][0]
     assert (request.node, request.output, request.reason) == ("charge", b'{"paid":true}', "in cash")
     assert reopened.out.splitlines() == ["node charge of run r1 is skipped", "the run goes on: headway watch r1"]
-    assert (await headway("skip", "r1", "charge")).out.splitlines()[1] == "let the run go on with: headway resume r1"
-    assert paused.document == {"run_id": "r1", "node": "charge", "reopened": False}
+    assert paused[1:] == ["let the run go on with: headway resume r1"]
+    assert last[1:] == ["nothing is left to be done: the run has succeeded"]
+    assert as_document.document == {"run_id": "r1", "node": "charge", "reopened": False}

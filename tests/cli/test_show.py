@@ -75,6 +75,24 @@ async def test_show_says_how_many_items_were_undone_and_where_failed_ones_are_fo
     assert [row.split("\t")[1] for row in rows] == ["succeeded (undone)", "succeeded"]
 
 
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("--state", "failed"), "--state choose items of a map or repeat; name it: headway show RUN PATH"),
+        (("--from", "0", "--limit", "5"), "--from, --limit choose items of a map or repeat; name it"),
+        (("each[0]", "--limit", "5"), "--limit choose items of a map or repeat; each[0] is neither"),
+    ],
+)
+async def test_show_refuses_to_choose_items_of_what_has_none(
+    words: tuple[str, ...], what: str, headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    result = await headway("show", "r1", *words)
+
+    assert (result.code, result.out) == (2, "")
+    assert what in result.err
+    assert coordinator.requests == {}
+
+
 async def test_show_says_how_many_items_are_left_out_and_where_others_are_in_the_list(
     headway: CommandLine, coordinator: ScriptedCoordinator
 ) -> None:

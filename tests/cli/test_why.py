@@ -104,19 +104,23 @@ async def test_of_a_subflow_node_that_failed_the_next_step_is_its_run(
     error = runs_pb2.TaskError(type="SubflowFailed", details=b'{"workflow": "pay", "run_id": "c1", "nodes": ["x"]}')
     failed = runs_pb2.Reason(path="pay", kind=runs_pb2.REASON_KIND_FAILED, message="So.", error=error)
     closed = runs_pb2.Reason(path="ship", kind=runs_pb2.REASON_KIND_CLOSED, message="So.")
+    failed_run = runs_pb2.Run(run_id="r1", state=runs_pb2.RUN_STATE_FAILED)
     paused = runs_pb2.Run(run_id="r1", state=runs_pb2.RUN_STATE_RUNNING, paused_at=Timestamp(seconds=1))
     coordinator.script(
         "runs.Explain",
-        runs_pb2.ExplainResponse(run=ANSWER.run, message="", reasons=[failed]),
+        runs_pb2.ExplainResponse(run=failed_run, message="", reasons=[failed]),
         runs_pb2.ExplainResponse(run=paused, message=""),
-        runs_pb2.ExplainResponse(run=ANSWER.run, message="", reasons=[closed]),
+        runs_pb2.ExplainResponse(run=failed_run, message="", reasons=[closed]),
+        runs_pb2.ExplainResponse(run=ANSWER.run, message="", reasons=[failed]),
     )
 
     after_failure = (await headway("why", "r1")).out.splitlines()
     while_paused = (await headway("why", "r1")).out.splitlines()
     after_closing = (await headway("why", "r1")).out.splitlines()
+    going_on = (await headway("why", "r1")).out.splitlines()
 
     assert after_failure[-2:] == ["next: headway why c1", "next: headway retry r1 --dry-run"]
+    assert going_on[-1] == "next: headway why c1"
     assert while_paused[-1] == "next: headway resume r1"
     assert after_closing[-1] == "next: headway retry r1 --dry-run"
 

@@ -155,7 +155,8 @@ def check_task_row(row: TaskRow) -> None:
     assert (row.state is TaskState.FAILED) == (row.disposition is not None)
     skipped = row.state is TaskState.SUCCEEDED and row.cause == "skipped"
     is_told_to_stop = row.state is TaskState.RUNNING and row.cause is not None
-    assert skipped or is_told_to_stop or (row.state is TaskState.CANCELLED) == (row.cause is not None)
+    may_have_begun = row.state is TaskState.FAILED and row.cause == "unknown"
+    assert skipped or is_told_to_stop or may_have_begun or (row.state is TaskState.CANCELLED) == (row.cause is not None)
     assert (row.state in _SETTLED) == (row.finished_at is not None)
     assert row.attempt > 0
     assert row.generation > 0
@@ -412,7 +413,7 @@ def check_the_order_of_undoing(world: World) -> None:
                 is_open.pop(action.path, None)
                 lost.discard(action.path)
                 failed.discard(action.path)
-                if isinstance(action, do.CancelTask) and action.cause == "unknown":
+                if isinstance(action, do.CancelTask) and (action.cause == "unknown" or action.unknown):
                     lost.add(action.path)
             case do.FailTask() if action.disposition is not None:
                 is_open.pop(action.path, None)

@@ -108,7 +108,8 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915 
         case do.FailTask():
             what = "will be tried again" if action.disposition is None else str(action.disposition)
             by = "" if action.handled_by is None else f" by edge {action.handled_by}"
-            return f"{action.path} has failed, {action.failure.type}: {what}{by}"
+            perhaps = "; it may have begun" if action.unknown else ""
+            return f"{action.path} has failed, {action.failure.type}: {what}{by}{perhaps}"
         case do.CountFailure():
             return f"the failure of {action.path} counts after all"
         case do.ExcuseFailure():
@@ -118,7 +119,7 @@ def _action(action: do.Action) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915 
         case do.ReapLease():
             return f"{action.path} leaves the attempt behind: {action.outcome}"
         case do.CancelTask():
-            return f"{action.path} is cancelled: {action.cause}"
+            return f"{action.path} is cancelled: {action.cause}" + ("; it may have begun" if action.unknown else "")
         case do.StopTask():
             return f"tell the holder of {action.path} to stop: {action.cause}"
         case do.ConcludeRun():

@@ -448,3 +448,15 @@ def test_what_a_part_holds_is_paid_for_before_it_is_gone_through() -> None:
         compile_expression("input[0].map(each, input[1].map(other, other + each + 1))").evaluate(
             {"input": [list(range(99)), list(range(99))]}, effort
         )
+
+
+@pytest.mark.parametrize(("source", "given"), [("input", None), ("input", [None] * 10), ("input == 1 ? 1 : null", 2)])
+def test_nulls_that_are_yielded_take_no_references_to_none_away(source: str, given: Json) -> None:
+    compiled = compile_expression(source)
+    compiled.evaluate({"input": given})
+    before = sys.getrefcount(None)
+
+    for _ in range(500):
+        compiled.evaluate({"input": given})
+
+    assert sys.getrefcount(None) > before - 100  # where it can be freed at all; for what else refers to it

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from headway.coordinator.core import actions as do
@@ -11,6 +13,9 @@ from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.refusals import NodeUndoes
 from tests.core.invariants import begin, check_replay
 from tests.core.simulator import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TRIP = """
     workflow: trip
@@ -274,6 +279,148 @@ def test_of_several_attempts_the_word_of_the_last_counts() -> None:
 
     assert world.state is RunState.FAILED
     assert set(world.states()) == {"charge"}
+
+
+TRIED_AGAIN = "lease: 10s, timeout: {queue: 1h}, retry: {max_attempts: 3, jitter: 0}"
+
+
+def retrying() -> World:
+    world = begin(CHARGED.format(says=TRIED_AGAIN.replace("queue", "attempt: 10s, queue")))
+    world.lease("charge")
+    world.lose("charge")  # its attempt's time is over with the lease
+    assert world.states()["charge"] == "retrying"
+    return world
+
+
+def tried_again() -> World:
+    world = retrying()
+    world.fire(world.next_timer())
+    return world
+
+
+def lost() -> World:
+    world = begin(CHARGED.format(says=TRIED_AGAIN))
+    world.lease("charge")
+    world.lose("charge")
+    return world
+
+
+def given_back() -> World:
+    world = lost()
+    world.lease("charge")
+    world.release("charge")
+    return world
+
+
+@pytest.mark.parametrize("between", [retrying, tried_again, lost, given_back])
+def test_what_is_cancelled_between_attempts_is_undone_when_the_last_may_have_taken_effect(
+    between: Callable[[], World],
+) -> None:
+    world = between()
+    assert world.states()["charge"] == ("retrying" if between is retrying else "ready")
+
+    world.cancel()
+
+    assert (str(world.task("charge").state), world.task("charge").cause) == ("cancelled", "unknown")
+    assert world.ready() == ["refund"]
+    undone(world)
+    assert world.state is RunState.CANCELLED
+    check_replay(world)
+    before = world.task("charge").generation
+    world.retry()
+    assert (world.ready(), world.task("charge").generation) == (["charge"], before + 1)
+
+
+@pytest.mark.parametrize("between", [lambda: begin(CHARGED.format(says=TRIED_AGAIN)), lost], ids=["first", "lost"])
+def test_what_is_cancelled_between_attempts_is_not_undone_when_its_worker_told_of_a_failure(
+    between: Callable[[], World],
+) -> None:
+    world = between()
+    world.fail_task("charge", "Declined", final=False)
+    assert world.states()["charge"] == "retrying"
+
+    world.cancel()
+
+    assert world.state is RunState.CANCELLED
+    assert set(world.states()) == {"charge"}
+
+
+def test_what_no_worker_took_again_after_it_had_told_of_a_failure_is_not_undone() -> None:
+    world = begin(CHARGED.format(says=TRIED_AGAIN))
+    world.fail_task("charge", "Declined", final=False)
+    world.fire(world.next_timer())
+    assert world.states()["charge"] == "ready"
+
+    world.fire(world.next_timer())
+
+    assert world.state is RunState.FAILED
+    assert set(world.states()) == {"charge"}
+
+
+def test_what_its_worker_gives_back_while_the_run_stops_is_undone_for_an_attempt_before() -> None:
+    world = lost()
+    world.lease("charge")
+    world.cancel()
+
+    world.release("charge")
+
+    assert world.ready() == ["refund"]
+
+
+def test_what_a_join_beats_between_attempts_is_undone_if_the_run_fails_and_does_not_stop_its_item() -> None:
+    world = begin("""
+        nodes:
+          each:
+            type: map
+            over: "${[1]}"
+            body:
+              nodes:
+                quick: {type: call, handler: h}
+                slow: {type: call, handler: h, compensate: stop_it}
+                first: {type: join, need: any, rest: cancel}
+                stop_it: {type: call, handler: h}
+              edges: [[quick, first], [slow, first]]
+          last: {type: call, handler: h}
+        edges: [[each, last]]
+    """)
+    world.lease("each[0].slow")
+    world.lose("each[0].slow")
+
+    world.run_task("each[0].quick")
+
+    assert world.states()["each"] == "succeeded"
+    world.fail_task("last")
+    assert world.ready() == ["each[0].stop_it"]
+    undone(world)
+    assert world.state is RunState.FAILED
+
+
+def test_a_failure_beside_undoes_what_waits_for_its_next_attempt_in_all_items_and_asks_for_them_at_once() -> None:
+    world = begin("""
+        nodes:
+          each:
+            type: map
+            over: "${[1, 2, 3, 4, 5, 6]}"
+            max_concurrency: 6
+            body:
+              nodes:
+                book: {type: call, handler: h, compensate: no_book}
+                no_book: {type: call, handler: h}
+          beside: {type: call, handler: h}
+    """)
+    for number in range(6):
+        world.lease(f"each[{number}].book")
+    for number in range(6):
+        world.lose(f"each[{number}].book")
+
+    world.fail_task("beside")
+
+    assert world.questions <= 6  # one of them for the attempts of all
+    assert world.ready() == ["each[5].no_book"]
+    undone(world)
+    assert world.state is RunState.FAILED
+    assert {path for path in world.states() if "no_book" in path} == {f"each[{n}].no_book" for n in range(6)}
+    check_replay(world)
 
 
 def test_what_timed_out_and_was_undone_is_done_again_with_a_new_idempotency_key() -> None:

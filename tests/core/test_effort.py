@@ -10,7 +10,7 @@ import pytest
 from headway.coordinator.core.cel import compile_expression
 from headway.coordinator.core.decide import _walk, decide
 from headway.coordinator.core.document import Document
-from headway.coordinator.core.effort import BYTES_A_STEP, DECISION_STEPS, Effort
+from headway.coordinator.core.effort import BYTES_A_STEP, DECISION_STEPS, Effort, decoding_steps
 from headway.coordinator.core.events import TimerFired
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.labels import labels_of
@@ -191,3 +191,70 @@ def test_a_decision_tells_what_it_spent() -> None:
     verdict = decide(world._whole_state(), TimerFired(at=world.now, chance=0.0, path=path, kind=kind, attempt=attempt))
 
     assert 3 * 99 < verdict.steps < DECISION_STEPS
+
+
+RESULT = """
+    nodes:
+      m: {type: map, over: "${input}", body: {type: call, handler: h}}
+      w: {type: wait, duration: 1s}
+%s
+    edges: [[m, w, %s]]
+"""
+
+
+def read_results(results: list[Json], expression: str, count: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Steps of a decision in which so many nodes read what the items of a map gave."""
+    made: list[Effort] = []
+
+    def kept() -> Effort:
+        made.append(Effort())
+        return made[-1]
+
+    names = [f"s{number}" for number in range(count)]
+    nodes = "".join(f"      {name}: {{type: set, values: {{{name}: '${{{expression}}}'}}}}\n" for name in names)
+    world = World(workflow(RESULT % (nodes, ", ".join(names))), thorough=False).start([*range(len(results))])
+    for index, result in enumerate(results):
+        world.run_task(f"m[{index}].step", result)
+    monkeypatch.setattr(_walk, "Effort", kept)
+    world.advance(seconds=1)
+    world.fire(world.next_timer())
+    assert world.state is RunState.SUCCEEDED
+    return made[-1].steps
+
+
+def test_a_result_that_is_read_counts_for_the_values_in_it_once_in_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner: list[Json] = [[] for _ in range(50_000)]
+    nested: Json = {"n": 1, "l": inner}
+    text: Json = {"n": 1, "l": "x" * 150_000}
+
+    one, ten = (read_results([nested], "nodes.m.output[0].n + 1", count, monkeypatch) for count in (1, 10))
+    of_text = read_results([text], "nodes.m.output[0].n + 1", 1, monkeypatch)
+    field = read_results([nested], "nodes.m.output[0].n", 1, monkeypatch)
+
+    assert one > 100_000 > 10 * of_text
+    assert field > 100_000
+    assert ten < one + 10_000
+
+
+def test_results_that_are_put_together_count_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    few, many = (read_results([1] * count, "nodes.m.output", 1, monkeypatch) for count in (10, 1_010))
+
+    assert many - few > 4_000
+
+
+def test_decoding_takes_no_longer_than_the_steps_that_it_counts_for() -> None:
+    worst = [
+        b"[" + b"[]," * 300_000 + b"[]]",
+        b"[" + b'{"a":1},' * 100_000 + b"1]",
+        b"[" + b"[[[[[]]]]]," * 50_000 + b"1]",
+    ]
+
+    for raw in worst:
+        seconds = min(_seconds_to_decode(raw) for _ in range(5))
+        assert seconds < decoding_steps(raw) / 16e6 * MOST_SECONDS  # on a busy machine
+
+
+def _seconds_to_decode(raw: bytes) -> float:
+    began = time.process_time()
+    orjson.loads(raw)
+    return time.process_time() - began

@@ -307,3 +307,40 @@ def test_what_may_be_missing_needs_a_guard(nodes: dict[str, str], edges: str) ->
 
 
 # Any text, any graph
+
+
+WHILE = """workflow: example
+nodes:
+  asked: {type: call, handler: h}
+  again: {type: repeat, while: "%s", max_iterations: 3, body: {type: call, handler: h}}
+  end: {type: finish, output: "${%s}"}
+edges: [[asked, again, end]]
+"""
+NEVER = "again gives null when its while does not hold for the first time"
+
+
+@pytest.mark.parametrize("condition", ["false", "input.more", "nodes.asked.output > index", "last != null"])
+def test_what_a_repeat_gives_that_may_never_go_round_is_read_behind_a_guard(condition: str) -> None:
+    result = compile_workflow(WHILE % (condition, "nodes.again.output.x.y"))
+
+    (fault,) = result.faults
+    assert result.plan is not None
+    assert (fault.warning, fault.code, fault.message) == (True, "may_be_missing", NEVER)
+    assert (fault.line, fault.column) == (5, 34)
+    assert fault.remedy == "guard it: has(nodes.again.output.x.y) ? nodes.again.output.x.y : null"
+
+
+@pytest.mark.parametrize(
+    ("condition", "read"),
+    [
+        ("index < 3", "nodes.again.output.x"),
+        ("last == null || last.more", "nodes.again.output.x"),
+        ("true", "nodes.again.output.x"),
+        ("input.more", "nodes.again.output"),
+        ("input.more", "nodes.again.counts.total"),
+        ("input.more", "has(nodes.again.output.x) ? nodes.again.output.x : null"),
+        ("input.more", "nodes.again.state"),
+    ],
+)
+def test_what_goes_round_in_any_case_or_is_read_behind_a_guard_is_not_warned_of(condition: str, read: str) -> None:
+    assert compile_workflow(WHILE % (condition, read)).faults == ()

@@ -7,6 +7,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import grpc
+import pytest
 
 from headway.api.runs.v1 import runs_pb2
 from tests.rpc.world import EVENT, JOIN, ONE, SLEEP, SWEEP, TWO, Coordinator, World, refusal_of
@@ -208,6 +209,55 @@ async def test_of_many_open_tasks_some_are_told_and_the_rest_counted(world: Worl
     whole = await explain(world.first, run_id)
 
     assert (len(whole.reasons), whole.left_out) == (200, 5)
+
+
+DRAINED = (
+    "workflow: drained\non_failure: drain\nnodes:\n"
+    "  pay: {type: call, handler: h}\n  ship: {type: call, handler: h, queue: far}\n"
+    "  note: {type: call, handler: h, optional: true}\n"
+)
+
+
+async def drained(world: World, source: str) -> str:
+    """A run in which `ship` is under way, `note` and `pay` have failed."""
+    await world.first.deploy(source)
+    run_id = await world.first.start("drained")
+    dispatches = {dispatch.path: dispatch for dispatch in await world.dispatches(run_id)}
+    for dispatch in dispatches.values():
+        await world.first.grant(dispatch)
+    assert "fail" not in (await explain(world.first, run_id)).message
+    for path in ("note", "pay"):
+        await world.first.fail(dispatches[path], final=True, message=f"no {path}")
+    return run_id
+
+
+@pytest.mark.parametrize(
+    ("on_failure", "says"),
+    [
+        ("drain", "It fails when they are over, for pay failed (exec_failed Broken: no pay)."),
+        ("stop", "It has failed, for pay failed (exec_failed Broken: no pay), and only lets end what runs"),
+    ],
+)
+async def test_a_run_that_has_failed_and_goes_on_says_so_and_where(world: World, on_failure: str, says: str) -> None:
+    run_id = await drained(world, DRAINED.replace("drain\n", f"{on_failure}\n"))
+
+    found = await explain(world.first, run_id)
+
+    assert says in found.message
+    assert [(each.path, kind(each)) for each in found.reasons] == [("pay", "FAILED"), ("ship", "LEASED")]
+    assert found.reasons[0].error.message == "no pay"
+    assert found.left_out == 0
+
+
+async def test_a_run_that_a_finish_node_may_end_yet_says_so_and_one_that_is_cancelled_does_not(world: World) -> None:
+    run_id = await drained(world, f"{DRAINED}  over: {{type: finish}}\nedges: [[ship, over]]\n")
+
+    doomed = await explain(world.first, run_id)
+    await world.first.cancel(run_id)
+    cancelled = await explain(world.first, run_id)
+
+    assert "for pay failed (exec_failed Broken: no pay), unless a finish node ends it." in doomed.message
+    assert [each.path for each in cancelled.reasons] == ["ship"]
 
 
 async def test_a_run_of_another_namespace_is_not_found(world: World) -> None:

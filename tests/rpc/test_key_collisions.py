@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import grpc
 import pytest
 
 from headway.api.runs.v1 import runs_pb2
@@ -375,6 +377,32 @@ async def test_more_tombstones_than_one_look_takes_are_cleared_away(world: World
     await deletions(world).clear()
 
     assert await world.one("SELECT count(*) FROM runs") == 0
+
+
+async def test_a_start_that_was_frozen_between_key_and_run_until_the_tombstone_is_gone_begins_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = await world.coordinator()
+    run_id = await ended(world)
+    request = asked()
+
+    async with keys_read(other, monkeypatch) as gate:
+        start = asyncio.create_task(by_start(other, request))
+        await gate.reached()
+        assert await delete(world, run_id)
+        await age(world, run_id, 25)
+        await deletions(world).clear()
+        assert await runs_of_k(world) == []
+        monkeypatch.setattr("headway.coordinator.engine.submissions.LONGEST_START", timedelta())
+
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await start
+    assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert await runs_of_k(world) == []
+    monkeypatch.undo()
+    again = await by_start(other, request)
+    assert again.run_id != run_id
+    assert await only(world, again.run_id)
 
 
 # --- request ids

@@ -30,7 +30,8 @@ _HERE = Place(line=1, column=1)
 
 
 def mock(choices: Choices) -> Mock:
-    return tuple(result(choices) for _ in range(choices.whole(1, 3)))
+    attempts = tuple(result(choices) for _ in range(choices.whole(1, 3)))
+    return Mock(place=_HERE, turns=(attempts,), for_all=True)
 
 
 def result(choices: Choices) -> Result:
@@ -149,9 +150,10 @@ def without_runs(case: Case, graph: Graph) -> Case:
         if node.type is NodeType.SUBFLOW
     }
     (mocks,) = case.mocks
-    handlers = {"do.it": next(iter(mocks.values()), ()), "undo.it": (Result(place=_HERE, output=Literal(value=1)),)}
+    done = Mock(place=_HERE, turns=((Result(place=_HERE, output=Literal(value=1)),),), for_all=True)
+    handlers = {"do.it": next(iter(mocks.values()), done), "undo.it": done}
     kept = {name: mock for name, mock in mocks.items() if name not in asking}
-    return replace(case, mocks=(kept, {name: mock for name, mock in handlers.items() if mock}))
+    return replace(case, mocks=(kept, handlers))
 
 
 @settings(MANY, max_examples=150 * MORE)

@@ -192,7 +192,8 @@ class Task:
         lease_expires_at: Set while it runs.
         started_at: When it was first leased, in whichever attempt.
         error: Set when it failed or waits for its next try.
-        cause: Why it was stopped; empty unless it was cancelled.
+        cause: Why it was stopped; "unknown": it may have taken effect, also where it failed; "skipped": its output was
+            given by hand; else empty.
         due_at: When a waiting or retrying task goes on by itself; None: never.
         attempts: Attempts left behind, oldest first.
         output: None: none, or left out.

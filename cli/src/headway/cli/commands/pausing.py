@@ -130,11 +130,14 @@ class Skip(Meant, Command):
             )
         async with session.client() as client:
             reopened = await client.skip(self.run_id or "", self.node, self.output, reason=self.reason)
-        if not session.output.for_people:
+            run = (await client.get(self.run_id or "")).run if session.output.for_people else None
+        if run is None:
             session.output.document({"run_id": self.run_id, "node": self.node, "reopened": reopened})
             return Exit.SUCCESS
         session.output.say(f"node {self.node} of run {self.run_id} is skipped")
-        if reopened:
+        if run.state.is_final:
+            session.output.say(f"nothing is left to be done: the run has {run.state.value}", style="dim")
+        elif run.paused_at is None:
             session.output.say(f"the run goes on: headway watch {self.run_id}", style="dim")
         else:
             session.output.say(f"let the run go on with: headway resume {self.run_id}", style="dim")

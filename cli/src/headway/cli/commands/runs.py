@@ -36,6 +36,7 @@ _ONLY_IN_SHOW = frozenset({"input", "output", "trace_id"})
 MOST_AWAITED = 20  # lines of what a run waits for; --json has all
 LONGEST_OUTPUT = 120  # characters of a task's output in `show`; --json has more
 LONGEST_PAYLOAD = 400  # the same of a run's input or output
+_ITEMS = 50  # that are shown unless somebody says otherwise
 FINALLY = "finally"  # the node of what runs at the end: a graph that is gone through once
 
 
@@ -170,8 +171,8 @@ class Show(Command):
     run_id: str
     path: str
     state: str | None
-    from_index: int
-    limit: int
+    from_index: int | None
+    limit: int | None
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
@@ -193,12 +194,11 @@ class Show(Command):
             "--from",
             dest="from_index",
             type=at_least_zero,
-            default=0,
             metavar="INDEX",
             help="of a map or repeat: the first item to show (0)",
         )
         parser.add_argument(
-            "--limit", type=at_least_one, default=50, metavar="N", help="of a map or repeat: at most so many items (50)"
+            "--limit", type=at_least_one, metavar="N", help="of a map or repeat: at most so many items (50)"
         )
 
     async def run(self, session: Session) -> Exit:
@@ -210,10 +210,20 @@ class Show(Command):
             except Refused as refused:
                 if refused.metadata.get("field") != "path":
                     raise
+            self._refuse_options_of_items()
             async with session.client() as client:
                 return self._tell(session, path, await client.get_task(self.run_id, path))
+        self._refuse_options_of_items()
         async with session.client() as client:
             return self._tell(session, path, await client.get(self.run_id, path))
+
+    def _refuse_options_of_items(self) -> None:
+        """Nothing else is shown in parts."""
+        given = {"--state": self.state, "--from": self.from_index, "--limit": self.limit}
+        named = [option for option, value in given.items() if value is not None]
+        if named:
+            what = f"{self.path} is neither" if self.path else "name it: headway show RUN PATH"
+            raise Mistake(f"{', '.join(named)} choose items of a map or repeat; {what}")
 
     def _tell(self, session: Session, path: str, details: RunDetails) -> Exit:
         if path and not details.tasks:
@@ -229,13 +239,13 @@ class Show(Command):
     async def _show_items(self, session: Session) -> Exit:
         items: list[Item] = []
         state = RunState(self.state) if self.state else None
-        first, size = self.from_index, self.limit + 1
+        first, limit = self.from_index or 0, self.limit or _ITEMS
         async with session.client() as client:
-            async for item in client.items(self.run_id, self.path, state=state, from_index=first, page_size=size):
+            async for item in client.items(self.run_id, self.path, state=state, from_index=first, page_size=limit + 1):
                 items.append(item)
-                if len(items) > self.limit:
+                if len(items) > limit:
                     break
-        are_more, items = len(items) > self.limit, items[: self.limit]
+        are_more, items = len(items) > limit, items[:limit]
         output = session.output
         if not output.for_people:
             output.document({"run_id": self.run_id, "path": self.path, "items": items, "more": are_more})
@@ -245,7 +255,7 @@ class Show(Command):
             if missing := next((item for item in items if item.output_left_out), None):
                 whole = f"headway show {self.run_id} {self.path} --from {missing.index} --limit 1 --json"
                 output.warn(f"(what is left out is shown one at a time: {whole})", style="dim")
-            _tell_more(output, self.limit, are_more=are_more)
+            _tell_more(output, limit, are_more=are_more)
         else:
             output.say("no items")
         return Exit.SUCCESS

@@ -21,9 +21,10 @@ _INDEX = re.compile(r"\[\d+\]")
 class Why(Command):
     """Say what a run waits for, node by node: a worker, a lease, a time, a signal, other branches, its next try.
 
-    Of a run that is over: what decided its end. Of a node in many items three are told, and the others counted; so it
-    is with many nodes that wait in the same way. `--json` has the kind and the facts of each reason, and says with
-    `left_out` how many more there are.
+    Also what has failed so that the run fails when the rest is over. Of a run that is over: what decided its end. Of a
+    node in many items three are told, and the others counted; so it is with many nodes that wait in the same way.
+    `--json` has the kind and the facts of each reason, and says with `left_out` how many more there are.
+    `--json` has the kind and the facts of each reason, and says with `left_out` how many more there are.
     """
 
     name: ClassVar = ("why",)
@@ -98,7 +99,8 @@ def _look_into(run: Run, reason: Reason) -> Iterator[str]:
     details = None if reason.error is None else reason.error.details
     if isinstance(details, dict) and "workflow" in details and "run_id" in details:
         yield f"headway why {details['run_id']}"
-    yield f"headway retry {run.run_id} --dry-run"
+    if run.state.is_final:
+        yield f"headway retry {run.run_id} --dry-run"
 
 
 def _serve(_: Run, reason: Reason) -> Iterator[str]:

@@ -172,7 +172,8 @@ class RunsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Explain(self, request, context):
-        """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
+        """Explain says for each live node of a run what it waits for, and what has failed so that the run fails; of a run that
+        is over, what decided its end. Cheap: it
         reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -59,7 +59,8 @@ class RunsServiceStub:
     (RUN_NOT_FOUND, NODE_NOT_FOUND), INVALID_ARGUMENT (INVALID_ARGUMENT: a scope and a path).
     """
     Explain: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ExplainRequest, _runs_pb2.ExplainResponse]
-    """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
+    """Explain says for each live node of a run what it waits for, and what has failed so that the run fails; of a run that
+    is over, what decided its end. Cheap: it
     reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
     """
     ListItems: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListItemsRequest, _runs_pb2.ListItemsResponse]
@@ -161,7 +162,8 @@ class RunsServiceAsyncStub(RunsServiceStub):
     (RUN_NOT_FOUND, NODE_NOT_FOUND), INVALID_ARGUMENT (INVALID_ARGUMENT: a scope and a path).
     """
     Explain: _aio.UnaryUnaryMultiCallable[_runs_pb2.ExplainRequest, _runs_pb2.ExplainResponse]  # type: ignore[assignment]
-    """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
+    """Explain says for each live node of a run what it waits for, and what has failed so that the run fails; of a run that
+    is over, what decided its end. Cheap: it
     reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
     """
     ListItems: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListItemsRequest, _runs_pb2.ListItemsResponse]  # type: ignore[assignment]
@@ -284,7 +286,8 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.ExplainRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.ExplainResponse, _abc.Awaitable[_runs_pb2.ExplainResponse]]:
-        """Explain says for each live node of a run what it waits for; of a run that is over, what decided its end. Cheap: it
+        """Explain says for each live node of a run what it waits for, and what has failed so that the run fails; of a run that
+        is over, what decided its end. Cheap: it
         reads only what is open. Read only. NOT_FOUND (RUN_NOT_FOUND).
         """
 

@@ -136,7 +136,7 @@ class CompleteTask(Order, frozen=True, gc=False, tag=13):
 
 
 class FailTask(Order, frozen=True, gc=False, tag=14):
-    """-> failed by `via`. `disposition` None: ScheduleRetry follows."""
+    """-> failed by `via`. `disposition` None: ScheduleRetry follows. `unknown`: as of CancelTask."""
 
     path: str
     via: str
@@ -144,6 +144,7 @@ class FailTask(Order, frozen=True, gc=False, tag=14):
     disposition: str | None
     handled_by: int | None
     reported: bool
+    unknown: bool = False
 
 
 class CountFailure(Order, frozen=True, gc=False, tag=15):
@@ -173,11 +174,15 @@ class ReapLease(Order, frozen=True, gc=False, tag=18):
 
 
 class CancelTask(Order, frozen=True, gc=False, tag=19):
-    """-> cancelled, from whatever open state it is in."""
+    """-> cancelled, from whatever open state it is in.
+
+    `unknown`: between two attempts, of which the earlier may have taken effect. The row says that instead of the cause.
+    """
 
     path: str
     cause: str
     reported: bool
+    unknown: bool = False
 
 
 class RedoTask(Order, frozen=True, gc=False, tag=20):

@@ -6,6 +6,8 @@ on each expression do not help where one decision evaluates thousands of them.
 
 DECISION_STEPS = 8_000_000  # half a second, or less
 BYTES_A_STEP = 16  # of JSON that is read or written
+SMALL = 1_024  # bytes of JSON whose parts are not counted
+SMALL_BYTES_A_STEP = 2  # of such, when it is decoded, whatever its parts are
 SCHEMA_STEPS = 32  # for each check that a schema asks for
 
 
@@ -20,6 +22,15 @@ class TooMuchToDecide(Exception):
             "in the same decision left too few; put a `wait` or a node for a worker between them, compute this in a "
             "python node, or go through shorter lists"
         )
+
+
+def decoding_steps(raw: bytes) -> int:
+    """Steps that decoding takes: small values take longer than their bytes tell, maps and lists the most."""
+    size = len(raw)
+    if size < SMALL:
+        return size // SMALL_BYTES_A_STEP
+    inner = raw.count(b"[") + raw.count(b"{")
+    return size // BYTES_A_STEP + raw.count(b",") * 3 // 4 + raw.count(b":") + inner * 2
 
 
 class Effort:
@@ -66,8 +77,12 @@ class Effort:
         """Take away what so much JSON costs. Raises TooMuchToDecide."""
         self.spent(size // BYTES_A_STEP)
 
-    def decode(self, key: object, size: int) -> None:
+    def spend_decoding(self, raw: bytes) -> None:
+        """Take away what decoding this JSON costs. Raises TooMuchToDecide."""
+        self.spend(decoding_steps(raw))
+
+    def decode(self, key: object, raw: bytes) -> None:
         """Take away what decoding a payload costs: once, however often it is read. Raises TooMuchToDecide."""
         if key not in self._read:
+            self.spend(decoding_steps(raw))
             self._read.add(key)
-            self.spent(size // BYTES_A_STEP)

@@ -1,5 +1,7 @@
 """Expressions on the values of a run: what they name is bound, what they ask for only in part is read in part."""
 
+from typing import cast
+
 import orjson
 
 from headway.coordinator.core.cel import ExpressionError, Part, Plain, compile_expression, kind_of, place_in
@@ -39,8 +41,8 @@ def evaluate(
         TooMuchToDecide: the effort does not suffice.
     """
     if expression.parts:
-        return Evaluation(expression, lookup, present).value(effort)
-    bindings, missing = _bind(expression, lookup, present)
+        return Evaluation(expression, lookup, present, effort).value()
+    bindings, missing = _bind(expression, lookup, present, effort)
     try:
         return compile_expression(expression.source).evaluate(bindings, effort)
     except ExpressionError as error:
@@ -51,30 +53,33 @@ def evaluate(
 def misfit(expression: Expression, lookup: Lookup, present: Presence | None, message: str) -> ExpressionError:
     """Returns what to raise when what an expression yields does not fit."""
     evaluation = Evaluation(expression, lookup, present)
-    evaluation.value(None)
+    evaluation.value()
     return evaluation.error(message)
 
 
 class Evaluation:
     """One expression, with what it names: each at its place in otherwise empty maps. All as `evaluate`."""
 
-    __slots__ = ("_bindings", "_compiled", "_expression", "_missing", "_parts", "_seen")
+    __slots__ = ("_bindings", "_compiled", "_effort", "_expression", "_missing", "_parts", "_seen")
 
-    def __init__(self, expression: Expression, lookup: Lookup, present: Presence | None) -> None:
+    def __init__(
+        self, expression: Expression, lookup: Lookup, present: Presence | None, effort: Effort | None = None
+    ) -> None:
         self._expression = expression
+        self._effort = effort
         self._compiled = compile_expression(expression.source)
-        self._bindings, self._missing = _bind(expression, lookup, present)
+        self._bindings, self._missing = _bind(expression, lookup, present, effort)
         self._seen: dict[str, str] = {}
         self._parts: dict[VariablePath, Part] = {path: self._part(path, lookup) for path in expression.parts}
 
-    def value(self, effort: Effort | None) -> Json | orjson.Fragment:
+    def value(self) -> Json | orjson.Fragment:
         """Returns what it yields; what is nothing but an item of a path is passed on untouched.
 
         Raises:
             ExpressionError: a value is missing or does not fit; it names the expression and its place.
             TooMuchToDecide: the effort does not suffice.
         """
-        chosen, spelt = self._compiled.chosen, ""
+        chosen, spelt, effort = self._compiled.chosen, "", self._effort
         try:
             if chosen is None:
                 return self._compiled.evaluate(self._bindings, effort, self._parts)
@@ -94,7 +99,7 @@ class Evaluation:
             self._seen[spelt] = kind_of(found)
         return found
 
-    def row(self, effort: Effort | None) -> tuple[VariablePath, int] | None:
+    def row(self) -> tuple[VariablePath, int] | None:
         """Returns of which rows, and at which place, it is one and nothing else; None: it is no such thing.
 
         Raises:
@@ -104,7 +109,7 @@ class Evaluation:
         part = None if chosen is None or chosen.rest else self._parts[chosen.path]
         if chosen is None or not isinstance(part, _Stored):
             return None
-        key = self._compiled.key(self._bindings, effort, self._parts)
+        key = self._compiled.key(self._bindings, self._effort, self._parts)
         try:
             return chosen.path, place_in(part.size(), key)
         except LookupError as error:
@@ -123,7 +128,7 @@ class Evaluation:
             return _Absent(str(error))
         if isinstance(value, Rows):
             return _Stored(path, value, self._seen)
-        plain = decoded(value)
+        plain = _plain(value, self._effort)
         self._seen[spell(path)] = kind_of(plain)
         return Plain(plain)
 
@@ -157,7 +162,7 @@ class _Stored:
 
     def item(self, key: Json) -> Json:
         place = place_in(self.rows.size, key)
-        found = decoded(self.rows.item(place, ()))
+        found = self.rows.value(place)
         self._seen[f"{self._spelt}[{place}]"] = kind_of(found)
         return found
 
@@ -165,8 +170,17 @@ class _Stored:
         return self.rows.size
 
 
+def _plain(value: Json | orjson.Fragment, effort: Effort | None) -> Json:
+    """Returns the value of what a lookup gave; decoding it is charged. Raises TooMuchToDecide."""
+    if effort is None or not isinstance(value, orjson.Fragment):
+        return decoded(value)
+    raw = orjson.dumps(value)
+    effort.spend_decoding(raw)
+    return cast("Json", orjson.loads(raw))
+
+
 def _bind(
-    expression: Expression, lookup: Lookup, present: Presence | None
+    expression: Expression, lookup: Lookup, present: Presence | None, effort: Effort | None
 ) -> tuple[dict[str, Json], list[VariablePath]]:
     """Returns the values that are read, and the paths that have none. Raises ExpressionError."""
     bindings: dict[str, Json] = {}
@@ -175,7 +189,7 @@ def _bind(
         try:
             value = lookup(path)
             if isinstance(value, _RAW):
-                value = decoded(whole(value))
+                value = _plain(whole(value), effort)
         except TooMuch as error:
             raise ExpressionError(expression.source, str(error), expression.place) from None
         except UnknownValue:

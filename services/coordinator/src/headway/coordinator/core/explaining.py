@@ -74,6 +74,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     Attributes:
         tasks: those that are open, or the first of them; of a run that is over, those that its error names.
         open_tasks: how many are open, those in items and iterations included.
+        failed: of a run that is not over, the first tasks that failed so that it fails, too.
         tokens: of nodes that wait for several edges, as far as `joins_behind` names them.
         readers: by queue, for the tasks that are READY.
         children: of subflow nodes that wait, the latest run that each started.
@@ -92,6 +93,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     run: RunRow
     tasks: tuple[TaskRow, ...] = ()
     open_tasks: int = 0
+    failed: tuple[TaskRow, ...] = ()
     tokens: Mapping[str, TokenRow] = {}
     readers: Mapping[str, Readers] = {}
     timers: Mapping[str, datetime] = {}
@@ -122,7 +124,10 @@ def joins_behind(graph: Graph, paths: Iterable[str]) -> frozenset[str]:
 
 
 def explain(scene: Scene) -> list[Reason]:
-    """A reason for each live node, by path; of a run that is over, for each task that decided its end."""
+    """A reason for each live node, by path, and for each that failed so that the run fails when the rest is over.
+
+    Of a run that is over, one for each task that decided its end.
+    """
     if scene.run.is_final:
         ends = [_ENDED[row.state](scene, row) for row in scene.tasks if row.state in _ENDED]
         return [_with_owner(scene.graph, reason) for reason in ends]
@@ -131,6 +136,8 @@ def explain(scene: Scene) -> list[Reason]:
         for row in scene.tasks
         if row.state in _EXPLAIN
     ]
+    if _decides_by_failures(scene.run):
+        reasons += [_failed(scene, row) for row in scene.failed]
     known = {row.path for row in scene.tasks}
     for path, tokens in scene.tokens.items():
         if path not in known and _is_undecided(scene.graph, tokens):
@@ -175,8 +182,32 @@ def summary(scene: Scene) -> str:
         error = "" if run.conclusion.error is None else f" ({_in_line(run.conclusion.error['message'])})"
         ending = f" Only what runs at the end does still run; the run then ends {run.conclusion.state}{error}."
     elif run.failing:
-        ending = " It has failed, and only lets end what runs and what always edges lead to."
+        ending = f" It has failed{_culprits(scene)}, and only lets end what runs and what always edges lead to."
+    elif scene.failed:
+        unless = ", unless a finish node ends it" if _may_finish(scene.graph) else ""
+        ending = f" It fails when they are over{_culprits(scene)}{unless}."
     return f"The run waits for {waits}.{ending}{until}"
+
+
+def _decides_by_failures(run: RunRow) -> bool:
+    """True while nothing else decides how the run ends."""
+    return not (run.cancelling or run.expired or run.finish_path is not None)
+
+
+def _culprits(scene: Scene) -> str:
+    """What failed so that the run fails: the first with its error, and how much else."""
+    if not scene.failed:
+        return ""
+    first, count = scene.failed[0], scene.run.unhandled_tasks - 1
+    more = f", and {count} more" if count else ""
+    return f", for {first.path} failed ({_error(first)}){more}"
+
+
+def _may_finish(graph: Graph) -> bool:
+    """True when a finish node may decide how a run ends."""
+    if any(node.type is NodeType.FINISH for node in graph.plan.nodes.values()):
+        return True
+    return any(_may_finish(body) for body in graph.bodies.values())
 
 
 _WHY = {"cancel": "cancelled", "finish": "a finish node ran", "deadline": "its deadline passed"}

@@ -30,6 +30,10 @@ class Rows:
         """One that there is, or what lies in it. Raises UnknownValue, and TooMuch."""
         raise NotImplementedError
 
+    def value(self, index: int) -> Json:
+        """One that there is, decoded once, however often it is asked for; do not change it. Raises TooMuch."""
+        raise NotImplementedError
+
 
 Lookup: TypeAlias = Callable[[VariablePath], Json | orjson.Fragment | Rows]
 Presence: TypeAlias = Callable[[VariablePath], bool]

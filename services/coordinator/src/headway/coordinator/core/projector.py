@@ -31,6 +31,7 @@ from headway.coordinator.core.rows import (
     CONCLUDED,
     NOT_STEERED,
     PASSED_OVER,
+    UNKNOWN,
     AttemptRow,
     ChildRow,
     Conclusion,
@@ -284,7 +285,7 @@ class Projector:
         row.failure_class = action.failure.failure_class
         row.error = _error_of(action.failure)
         row.disposition, row.handled_by = action.disposition, action.handled_by
-        row.cause = None
+        row.cause = UNKNOWN if action.unknown else None
         if action.disposition == "unhandled":
             self._counts(action.path).unhandled_tasks += 1
 
@@ -327,7 +328,7 @@ class Projector:
             counts = self._counts(action.path)
             if isinstance(counts, ScopeRow):
                 counts.stopped = True
-        row.cause = action.cause
+        row.cause = UNKNOWN if action.unknown else action.cause
         row.reported = action.reported
 
     def _stop_task(self, action: do.StopTask) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from headway.coordinator.core.document import Document
-from headway.coordinator.core.machines import FINAL_RUN_STATES, OPEN_TASK_STATES, RunState, TaskState
+from headway.coordinator.core.machines import FINAL_RUN_STATES, OPEN_TASK_STATES, REDO_SOURCES, RunState, TaskState
 from headway.coordinator.core.plan import FailureClass, Json
 
 PayloadKey: TypeAlias = tuple[str, int, str]  # (path, attempt, "input" | "output" | "list" | "chosen")
@@ -19,6 +19,7 @@ COMPENSATING, UNCOMPENSATED, CONCLUDED = "compensating", "uncompensated", "concl
 # States of children, besides those of runs that are over.
 OPEN, REFUSED, UNSTARTED, STARTED, LEFT, GONE = "open", "refused", "unstarted", "started", "left", "gone"
 
+UNKNOWN = "unknown"  # cause: nobody knows whether it took effect
 BEATEN = "beaten"  # cause: a join that stops the others fired without it
 STOPPED = "stopped"  # cause: the map or repeat around it is beaten
 PASSED_OVER = frozenset({"not_chosen", "blocked", BEATEN})  # causes: its tokens did not let it run
@@ -321,15 +322,10 @@ class EffectRow(Struct, frozen=True):
 
 
 def took_effect(row: TaskRow) -> bool:
-    """It succeeded; or its worker fell silent, or ran out of time: nobody knows.
-
-    Of a failed one its worker's word decides. Where there is none, nobody knows, when a worker had this attempt or, if
-    none took it any more, an earlier one.
-    """
-    if row.state is TaskState.FAILED:
-        was_begun = row.started_at is not None and (row.tries > 1 or row.losses > 0)  # else no worker ever had it
-        return not row.reported and (row.leased_at is not None or was_begun)
-    return row.state is TaskState.SUCCEEDED or (row.state is TaskState.CANCELLED and row.cause == "unknown")
+    """It succeeded; or its worker fell silent, or ran out of time: nobody knows."""
+    if row.state is TaskState.FAILED and row.leased_at is not None:
+        return not row.reported
+    return row.state is TaskState.SUCCEEDED or (row.state in REDO_SOURCES and row.cause == UNKNOWN)
 
 
 def undoing_generation(undone: int, stands_at: int) -> int:

@@ -298,10 +298,10 @@ class Draft:
             raise Missing([("deadline",)])
         return None if self.changes.all_timers_gone else self.state.timers.get(key)
 
-    def require_attempts(self, path: str, numbers: Iterable[int]) -> None:
-        """Raise Missing once for all attempts that were left behind and were not looked for."""
+    def require_attempts(self, attempts: Iterable[tuple[str, int]]) -> None:
+        """Raise Missing once for all attempts, by path and number, that were left behind and were not looked for."""
         known = self.state.attempts
-        missing = [("attempt", path, number) for number in numbers if (path, number) not in known]
+        missing = [("attempt", path, number) for path, number in attempts if (path, number) not in known]
         if missing and not self.state.complete:
             raise Missing(missing)
 

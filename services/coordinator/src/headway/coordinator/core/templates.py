@@ -115,7 +115,7 @@ def row_of(
     Raises:
         ExpressionError, TooMuchToDecide: as `render`.
     """
-    return evaluation.Evaluation(template.expression, lookup, present).row(effort)
+    return evaluation.Evaluation(template.expression, lookup, present, effort).row()
 
 
 def _resolve(reference: Reference, lookup: Lookup) -> Json:

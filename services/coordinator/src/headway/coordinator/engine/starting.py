@@ -38,7 +38,7 @@ from headway.coordinator.core.schemas import in_one_line, misfits
 from headway.coordinator.engine.definitions import Chosen, Definitions
 from headway.coordinator.engine.engine import Engine
 from headway.coordinator.engine.lanes import Committed, Lane, Ticket, whole
-from headway.coordinator.engine.submissions import OUTDATED, Start
+from headway.coordinator.engine.submissions import LATE, OUTDATED, Start
 from headway.coordinator.engine.telemetry import begin
 from headway.coordinator.ids import bucket_of, is_seeded_by, key_bucket, run_id_text, seeds
 from headway.coordinator.store.deleting import free_keys
@@ -108,6 +108,7 @@ class _Beginning:
         seed: which of its request's seeds its own run's id is made from.
         fault: what speaks against it, unless it was made before.
         is_gone: the run that it names was deleted.
+        keyed_at: when its key named the run; None: it has none.
         is_remembered: its version was the deployed one when it was last looked up; the write has to see whether it is.
     """
 
@@ -121,6 +122,7 @@ class _Beginning:
     answer: Answer | None = None
     is_remembered: bool = False
     is_gone: bool = False
+    keyed_at: datetime | None = None
 
     @property
     def is_own(self) -> bool:
@@ -254,6 +256,7 @@ class Starts:
                 if is_deleted or (before is not None and own.follows(before)):
                     held = holder.run_id, claim.run_id, claim.digest
                     if await connection.fetchval(SQL["pass_start_key"], ask.bucket, *ask.key, *held):
+                        each.keyed_at = holder.asked_at
                         return
         each.answer = KeyReused(key=ask.key[1], holder=run_id_text(holder.run_id))
 
@@ -293,6 +296,8 @@ class Starts:
                 each.answer = existed
             elif existed == OUTDATED:
                 outdated.append(each)
+            elif existed == LATE:
+                each.answer = StoreUnavailable("it took too long from its key to its run")
             elif not existed:
                 is_anothers = each.ask.adopts and not each.is_own
                 each.answer = Started(each.run_id, is_anothers, each.version)
@@ -355,6 +360,7 @@ def _canonical(value: object) -> bytes:
 
 def _take(each: _Beginning, digest: str, holder: Claim | Exception | None) -> None:
     """Go on with the run id that the key stands for."""
+    each.keyed_at = holder.asked_at if isinstance(holder, Claim) else None
     if isinstance(holder, Exception):
         each.answer = holder
     elif holder is None and each.fault is None:
@@ -386,6 +392,7 @@ def _start(each: _Beginning, traceparent: str) -> Start:
         deadline_at=each.ask.deadline_at,
         is_cancelled=each.ask.is_cancelled,
         is_remembered=each.is_remembered,
+        keyed_at=each.keyed_at,
     )
 
 

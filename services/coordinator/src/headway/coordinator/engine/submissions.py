@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from hashlib import blake2b
 from typing import Any, ClassVar, TypeAlias
@@ -49,6 +49,8 @@ from headway.coordinator.store.changes import Applied
 FINGERPRINT_BYTES = 16  # kept with each request that was applied, to tell a repeat from another one
 TimerKey: TypeAlias = tuple[UUID, str, str, int]
 OUTDATED = "outdated"
+LATE = "late"
+LONGEST_START = timedelta(hours=12)  # from its key to its run; tombstones stay for a day
 """What a start is answered whose remembered version is not the deployed one: nothing was written."""
 
 
@@ -123,9 +125,10 @@ class Submission(Struct, frozen=True, kw_only=True):
 
 
 class Start(Submission, frozen=True, kw_only=True):
-    """Start a run. Answers True when it existed, or OUTDATED. It is missing when it was deleted and had a key.
+    """Start a run. Answers True when it existed, OUTDATED or LATE. It is missing when it was deleted and had a key.
 
     Attributes:
+        keyed_at: when its key named the run; LATE: that is too long ago.
         is_remembered: the version was remembered as the deployed one: nothing is written unless it is that still.
     """
 
@@ -143,6 +146,7 @@ class Start(Submission, frozen=True, kw_only=True):
     deadline_at: datetime | None = None
     is_cancelled: bool = False
     is_remembered: bool = False
+    keyed_at: datetime | None = None
 
     @property
     def size(self) -> int:
@@ -173,7 +177,9 @@ class Start(Submission, frozen=True, kw_only=True):
 
     def judge(self, draft: Draft, event: RunEvent, due: AbstractSet[TimerKey]) -> object | None:
         """True when the run is there already."""
-        return True if draft.state.run is not None else None
+        if draft.state.run is not None:
+            return True
+        return LATE if self.keyed_at is not None and event.at - self.keyed_at > LONGEST_START else None
 
     def answer(self, decision: Decision, state: State) -> object:
         """False: it did not exist."""

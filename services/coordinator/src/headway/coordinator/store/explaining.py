@@ -21,6 +21,7 @@ from headway.coordinator.store.statements import SQL
 
 OPEN_TASKS = 200  # that are explained
 BUFFERED_SIGNALS = 1_000  # that are counted
+FAILED_TASKS = 20  # that are told of a run that has failed and goes on
 FAILED_ITEMS = 5  # of maps and repeats that failed, whose failures are told
 GraphOf: TypeAlias = Callable[[Connection, tuple[str, str, int]], Awaitable[Graph]]
 """Finds the graph of a namespace's workflow's version."""
@@ -63,6 +64,7 @@ async def read_scene(connections: Connections, run_id: UUID, namespace: str, gra
                 run=run,
                 tasks=tasks,
                 open_tasks=count,
+                failed=await _failed(connection, bucket, run_id, run),
                 tokens=await _tokens(connection, bucket, run_id, joins_behind(graph, [row.path for row in tasks])),
                 readers=await _readers(connection, namespace, tasks),
                 signals=await _signals(connection, bucket, run_id, graph, tasks),
@@ -74,6 +76,14 @@ async def read_scene(connections: Connections, run_id: UUID, namespace: str, gra
                 undelivered=await _undelivered(connection, run_id, children),
                 timers={record["kind"]: record["due_at"] for record in timers},
             )
+
+
+async def _failed(connection: Connection, bucket: int, run_id: UUID, run: RunRow) -> tuple[TaskRow, ...]:
+    """What failed in a run that goes on, so that it fails: the first of it."""
+    if not run.unhandled_tasks:
+        return ()
+    records = await connection.fetch(SQL["read_unhandled_tasks"], bucket, [run_id], FAILED_TASKS)
+    return tuple(task_row(tuple(record)[1:]) for record in records)
 
 
 async def _named(

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -19,10 +20,11 @@ StartKey: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The run id that a key stands for, and the digest of the request that claimed it."""
+    """The run id that a key stands for, the digest of the request that claimed it, and when that was asked for."""
 
     run_id: UUID
     digest: str
+    asked_at: datetime | None = None
 
 
 async def find_deployed(connection: Connection, keys: Collection[WorkflowKey]) -> dict[WorkflowKey, int]:
@@ -63,7 +65,10 @@ async def find_started(connection: Connection, bucket: int, run_ids: Sequence[UU
 
 
 def _claims(records: Sequence[Any]) -> dict[StartKey, Claim]:
-    return {(record["namespace"], record["key"]): Claim(record["run_id"], record["digest"]) for record in records}
+    return {
+        (record["namespace"], record["key"]): Claim(record["run_id"], record["digest"], record["asked_at"])
+        for record in records
+    }
 
 
 def _columns(rows: Collection[tuple[Any, ...]], width: int) -> list[list[Any]]:

@@ -24,10 +24,20 @@ _TEXTS = load_statements(
 )
 # The same columns and look-ups, without locks.
 _READ_STEPS = _TEXTS["lock_steps"].replace("FOR UPDATE SKIP LOCKED", "LIMIT 1").replace("FOR UPDATE", "OFFSET 0")
-# The same, those of the run itself before those of its items: a large map is not to hide what is beside it.
+# Those of the run itself before those of its items: a large map is not to hide what is beside it.
 _READ_OPEN_TASKS = (
     _TEXTS["lock_open_tasks"]
     .replace("ORDER BY t.run_id, t.path", "ORDER BY strpos(t.path, '[') > 0, t.path")
     .replace("FOR UPDATE OF t", "LIMIT $3")
 )
-SQL: Final = {**_TEXTS, "read_steps": _READ_STEPS, "read_open_tasks": _READ_OPEN_TASKS}
+_READ_UNHANDLED_TASKS = (
+    _TEXTS["lock_unhandled_tasks"]
+    .replace("ORDER BY", "  AND strpos(t.path, '.') = 0\nORDER BY")
+    .replace("t.run_id, t.path\nFOR UPDATE OF t", "t.finished_at, t.path\nLIMIT $3")
+)
+SQL: Final = {
+    **_TEXTS,
+    "read_steps": _READ_STEPS,
+    "read_open_tasks": _READ_OPEN_TASKS,
+    "read_unhandled_tasks": _READ_UNHANDLED_TASKS,
+}

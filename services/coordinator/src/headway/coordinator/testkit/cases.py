@@ -67,7 +67,22 @@ class Result:
     heartbeats: tuple[Heartbeat, ...] = ()
 
 
-Mock: TypeAlias = tuple[Result, ...]  # by attempt; the last one stands for all later ones
+Attempts: TypeAlias = tuple[Result, ...]  # by attempt; the last one stands for all later ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Mock:
+    """What workers do.
+
+    Attributes:
+        turns: what comes of one task after the other, in the order in which they begin; or of each, when there is one
+            that is for all.
+        for_all: the only one is for all.
+    """
+
+    place: Place
+    turns: tuple[Attempts, ...]
+    for_all: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ class Part(StrEnum):
     VALUE = "any value"
     ACTS = "list of acts"
     HEARTBEATS = "list of heartbeats"
+    MOCKED_TASKS = "list of mocks"
     CRASHES = "list of crashes"
     EXPECTATIONS = "expectations"
     FAILURE = "failure"
@@ -130,6 +131,14 @@ RESULT = (
     _duration("takes", "From the lease to the report.", default="0s"),
     _duration("queued", "How long no worker takes it.", default="0s"),
     Field(name="heartbeats", kind=Part.HEARTBEATS, doc="The signs of life that it gives.", default="none: silence"),
+)
+MOCK = (
+    *RESULT,
+    Field(
+        name="in_turn",
+        kind=Part.MOCKED_TASKS,
+        doc="Instead of all others: what comes of one task after the other, in the order in which they begin.",
+    ),
 )
 
 HEARTBEAT = (

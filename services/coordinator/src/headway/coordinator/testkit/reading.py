@@ -24,6 +24,7 @@ from headway.coordinator.testkit import language
 from headway.coordinator.testkit.bodies import in_run, place_of
 from headway.coordinator.testkit.cases import (
     Act,
+    Attempts,
     Case,
     Expectation,
     Heartbeat,
@@ -176,6 +177,20 @@ class _Reader:
         return {name: self._mock(name, value) for name, value in tree.entries.items()}
 
     def _mock(self, name: str, tree: Yaml) -> Mock:
+        if not (isinstance(tree, YamlMap) and "in_turn" in tree.entries):
+            return Mock(place=tree.place, turns=(self._attempts(name, tree),), for_all=True)
+        entries = self._entries(tree, language.MOCK, "a mock")
+        others = [key for key in tree.entries if key != "in_turn"]
+        if others:
+            message, remedy = f"in_turn and {others[0]} exclude each other", "write it in each entry of in_turn"
+            self._fault(entries.place_of(others[0]), Code.CONTRADICTION, message, remedy)
+        turns = entries.list("in_turn")
+        if turns is not None and not turns.items:
+            self._fault(turns.place, Code.WRONG_VALUE, "in_turn is empty", "write {output: …} or {fails: …}")
+        given = () if turns is None else turns.items
+        return Mock(place=tree.place, turns=tuple(self._attempts(name, item) for item in given), for_all=False)
+
+    def _attempts(self, name: str, tree: Yaml) -> Attempts:
         items = tree.items if isinstance(tree, YamlList) else (tree,)
         if not items:
             self._fault(tree.place, Code.WRONG_VALUE, f"the mock of {name} is empty", "write {output: …} or {fails: …}")

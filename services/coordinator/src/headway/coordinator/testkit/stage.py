@@ -45,6 +45,7 @@ class Stage:
         self._planned: list[Item] = []
         self._number = 0
         self._tries: dict[str, int] = {}
+        self._turns: dict[Mock, dict[str, int]] = {}
 
     def plan(self, at: datetime, rank: Rank, label: str, do: Callable[[], None], owner: str = "") -> None:
         """Let something happen; with `owner`: unless that worker is let go before."""
@@ -85,9 +86,19 @@ class Stage:
         self._tries[address] = number
 
     def result_of(self, address: str, handler: str, number: int) -> Result | None:
-        """What its mock says of an attempt; None: there is no mock."""
+        """What its mock says of an attempt; None: there is no mock. Raises Unplayable: it has had all its turns."""
         mock = _mock_of(self.case, address, handler)
-        return None if mock is None else mock[min(number, len(mock)) - 1]
+        if mock is None:
+            return None
+        turn = 0
+        if not mock.for_all:
+            taken = self._turns.setdefault(mock, {})
+            turn = taken.setdefault(address, len(taken))
+        if turn >= len(mock.turns):
+            message = f"{address} is number {turn + 1}, and in_turn has {len(mock.turns)}"
+            raise Unplayable(mock.place, message, "add what comes of it")
+        attempts = mock.turns[turn]
+        return attempts[min(number, len(attempts)) - 1]
 
 
 def _mock_of(case: Case, address: str, handler: str) -> Mock | None:

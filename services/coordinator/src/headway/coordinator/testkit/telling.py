@@ -109,7 +109,11 @@ def _has(state: str) -> str:
 
 def _failed(action: do.FailTask, _run: str) -> str:
     what = "" if action.disposition is None else f" ({action.disposition})"
-    return f"{action.path} failed: {action.failure.type}: {action.failure.message}{what}"
+    return f"{action.path} failed: {action.failure.type}: {action.failure.message}{what}{_perhaps(action)}"
+
+
+def _perhaps(action: do.FailTask | do.CancelTask) -> str:
+    return "; an earlier attempt may have taken effect" if action.unknown else ""
 
 
 def _marked(action: do.MarkRun, run: str) -> str:
@@ -185,7 +189,7 @@ ACTIONS: Mapping[type, Callable[[Any, str], str]] = {
     do.FailTask: _failed,
     do.ScheduleRetry: lambda action, _: f"{action.path} is to be tried again",
     do.ReapLease: lambda action, _: f"{action.path} is {action.outcome}, and begins again",
-    do.CancelTask: lambda action, _: f"{action.path} is cancelled: {action.cause}",
+    do.CancelTask: lambda action, _: f"{action.path} is cancelled: {action.cause}{_perhaps(action)}",
     do.CountFailure: lambda action, _: f"the failure of {action.path} counts after all",
     do.ExcuseFailure: lambda action, _: f"the failure of {action.path} is tolerated again",
     do.TakeSignal: lambda action, _: f"{action.path} takes the signal {action.name}",

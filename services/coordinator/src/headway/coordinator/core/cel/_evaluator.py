@@ -211,7 +211,7 @@ class Compiled:
             if effort is not None:
                 effort.spent(room.steps)
                 effort.spend(limits.EVALUATION_STEPS + self._steps(room))
-            result = Result()
+            result = Result(self.result)
             found = result.plain(self._program.run(bound), 0)
         except _FAULTS as error:
             raise self._error(error) from None
@@ -242,7 +242,7 @@ class Compiled:
             bound = {name: room.admit(value, 0) for name, value in bindings.items()} | self._answers(bindings)
             bill = _Bill(effort, room, self._steps)
             bill.charge()
-            result = Result()
+            result = Result(self.result)
             given = _bound_parts(self.references.parts, bindings) if parts is None else parts
             with Parts(given, self._fields, room, bill.charge) as asked:
                 bound |= {_part_name(path): number for path, number in asked.numbers.items()}

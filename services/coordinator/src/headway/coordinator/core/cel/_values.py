@@ -10,6 +10,7 @@ from headway.coordinator.core.cel._messages import type_name
 from headway.coordinator.core.plan import Json
 
 _INT64 = 2**63
+_NEVER_NULL = frozenset({"bool", "int", "uint", "double", "string"})
 
 
 class Refused(Exception):
@@ -101,9 +102,11 @@ class Room:
 class Result:
     """The way out of the evaluator's wrappers to plain JSON values."""
 
-    __slots__ = ("_text", "_values")
+    __slots__ = ("_may_be_null", "_text", "_values")
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
+        """Take what is of a kind, as the type checker calls it."""
+        self._may_be_null = kind not in _NEVER_NULL
         self._text = limits.MAX_RESULT_TEXT
         self._values = limits.MAX_RESULT_VALUES
 
@@ -117,9 +120,13 @@ class Result:
         self._values -= 1
         if self._values < 0 or depth > limits.MAX_DEPTH:
             raise Refused("its result is too large")
+        # A null that is looked at gives away a reference to None that is not its own. Before Python 3.12, None is freed
+        # for it one day, and the process ends.
+        if self._may_be_null and value.type() == cel.Type.NULL:
+            return None
         found: object = value.value()
         match found:
-            case None | bool() | int():
+            case bool() | int():
                 return found
             case float():
                 return _finite(found)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Protocol
 
-from headway.coordinator.core.cel import LIST
+from headway.coordinator.core.cel import LIST, ExpressionError, ExpressionInvalid, compile_expression
 from headway.coordinator.core.compiler import language, shapes
 from headway.coordinator.core.compiler.certainty import Certainty, guard_key, what_is_told
 from headway.coordinator.core.compiler.drafts import BodyDraft, NodeDraft, with_bodies
@@ -257,7 +257,7 @@ class ScopeCheck:
 
     def _check_sites(self, sites: Collection[Site], view: Viewpoint | None) -> None:
         for site in sites:
-            guards = frozenset(_guard_of(mention) for mention in site.mentions)
+            guards = frozenset(key for mention in site.mentions for key in _guards_of(mention))
             for mention in site.mentions:
                 name = mention.path[0]
                 if name in self._checks:
@@ -372,6 +372,15 @@ class ScopeCheck:
             remedy = f"guard it: has({spell(path[:3])}) ? {spell(path)} : null"
             message = f"{name} may not have succeeded when this is evaluated"
             self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
+        elif (
+            field == "output"
+            and path[3:]
+            and not (mention.tested or guarded)
+            and _may_go_round_never(self._nodes[name])
+        ):
+            message = f"{name} gives null when its while does not hold for the first time"
+            remedy = f"guard it: has({spell(path)}) ? {spell(path)} : null"
+            self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy, warning=True)
 
     def _misnamed(self, path: VariablePath, view: Viewpoint | None) -> tuple[Code, str, Remedy] | None:
         """What is wrong with a path as it is spelt, wherever it stands."""
@@ -557,13 +566,25 @@ class ScopeCheck:
             self._faults.add(mention.place, Code.MAY_BE_MISSING, message, remedy)
 
 
-def _guard_of(mention: Mention) -> VariablePath:
+def _guards_of(mention: Mention) -> Iterator[VariablePath]:
     """What a mention makes sure of in its expression: by has(…), or by looking at a node's state."""
     path = mention.path
     is_state = len(path) == 3 and path[0] == "nodes" and path[2] == "state"  # noqa: PLR2004 - nodes.x.state
     if path in (("index",), ("last",)):  # the first iteration is told from later ones
-        return ("last",)
-    return guard_key(path) if mention.tested or is_state else ()
+        yield ("last",)
+    elif mention.tested or is_state:
+        yield guard_key(path)
+
+
+def _may_go_round_never(node: Node) -> bool:
+    """True for a repeat that may end before its first iteration: its condition does not plainly hold then."""
+    condition = node.again_while
+    if node.type is not NodeType.REPEAT or condition is None:
+        return False
+    try:
+        return compile_expression(condition.source).evaluate({"index": 0, "last": None}) is not True
+    except (ExpressionError, ExpressionInvalid):
+        return True  # it depends on more, or is wrong otherwise
 
 
 def _sure_of_nothing(node: str, sees: str) -> Viewpoint:

@@ -153,7 +153,7 @@ def _lease_released(walk: Walk, event: LeaseReleased) -> None:
     walk.claim(event.path)
     if walk.is_over_for(event.path):
         cause = walk.row(event.path).cause or walk.halt(scope_of(event.path)).cause
-        walk.cancel(event.path, cause, reported=True)
+        walk.cancel(event.path, cause, reported=True, given_back=True)
     else:
         _again(walk, event.path, "released")
 

@@ -115,7 +115,9 @@ def _open_map(walk: Walk, path: str, node: Node, attempt: int) -> bool:
     if other is not None:
         walk.emit(do.OpenLoop(path=path, attempt=attempt, total=other.results, source=other.path))
         return True
-    value = Document.of(render(node.over, scope.lookup, scope.present, walk.effort)).value
+    document = Document.of(render(node.over, scope.lookup, scope.present, walk.effort))
+    walk.effort.spend_decoding(document.raw)
+    value = document.value
     if isinstance(value, dict):
         entries: list[Json] = [{"key": key, "value": entry} for key, entry in value.items()]
         value = entries
@@ -485,6 +487,7 @@ def _tell_open_items(walk: Walk, path: str) -> None:
             body, scopes = walk.graph.body(told[0].path), [row.path for row in told]
             walk.draft.require_bodies(body, scopes)
             walk.draft.require_within(body, scopes, "running", walk.room)
+            walk.look_back(inside(scope, name) for scope in scopes for name in body.undone_by)
         is_last = len(rows) < PAGE and len(told) == len(rows)
         walk.emit(do.MoveCursor(path=path, cursor=None if is_last else told[-1].index + 1))
         for row in told:

@@ -187,6 +187,7 @@ def _set(walk: Walk, path: str, node: Node) -> None:
     except TooLargeError as error:
         walk.fail(path, "decide_failed", error.failure, retryable=False)
         return
+    walk.effort.spend_decoding(document.raw)
     plain = document.value  # decoded again: what was passed through undecoded must not stay so in the variables
     known = plain if isinstance(plain, dict) else {}
     broken = variable_breach(walk.graph.plan.variables, known, walk.effort)

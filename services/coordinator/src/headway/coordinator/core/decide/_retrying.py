@@ -66,7 +66,8 @@ def _tries_of(policy: RetryPolicy, left: AttemptRow) -> Tries:
 def _earlier_failures(walk: Walk, path: str) -> list[AttemptRow]:
     """The failures that the task's `tries` counts, oldest first; attempts that were lost or given back lie between."""
     row = walk.row(path)
-    walk.draft.require_attempts(path, range(max(1, row.attempt - row.tries - row.losses), row.attempt))
+    first = max(1, row.attempt - row.tries - row.losses)
+    walk.draft.require_attempts((path, number) for number in range(first, row.attempt))
     found: list[AttemptRow] = []
     number = row.attempt
     while len(found) < row.tries and number > 1:

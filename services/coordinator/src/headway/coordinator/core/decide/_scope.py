@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headway.coordinator.core.rows import ScopeRow
 
 RESULTS_LIMIT = 1 << 20  # bytes of a map's results that are put together
+JOINED_STEPS = 4  # for each of them
 NOT_REACHED = "not_reached"  # `nodes.x.state` of a node without a task
 
 
@@ -173,6 +174,7 @@ class Scope:
         size = loop.output_bytes + loop.results
         if size > RESULTS_LIMIT:
             raise TooMuch(spell(path), size)
+        self.effort.spend(loop.results * JOINED_STEPS)
         document = self._walk.draft.results(loop)
         self.effort.spend_bytes(len(document.raw))
         return orjson.Fragment(document.raw)
@@ -182,6 +184,13 @@ class Scope:
         output = None if row is None else row.output
         document = NULL if output is None else self._walk.draft.payload(output)
         return self._inside(output, document, rest, 0)
+
+    def value_of(self, row: ScopeRow | None) -> Json:
+        """Return what an item of a map gave, decoded. Raises Missing."""
+        output = None if row is None else row.output
+        document = NULL if output is None else self._walk.draft.payload(output)
+        self.effort.decode(output, document.raw)
+        return document.value
 
     def row_of(self, loop: LoopRow, index: int) -> ScopeRow | None:
         """Return the row of an item whose result is read, or None when there is none. Raises Missing."""
@@ -252,7 +261,7 @@ class Scope:
             return self._inside(output, NULL if output is None else draft.payload(output), path, depth)
         key = chunk_key(loop.path, loop.attempt, index)
         document = draft.payload(key)
-        self.effort.decode(key, len(document.raw))
+        self.effort.decode(key, document.raw)
         chunk = cast("list[Json]", document.value)
         return descend(chunk[index % CHUNK], path, depth)
 
@@ -261,7 +270,7 @@ class Scope:
         if len(path) == depth:
             self.effort.spend_bytes(len(document.raw))
             return orjson.Fragment(document.raw)
-        self.effort.decode(key, len(document.raw))
+        self.effort.decode(key, document.raw)
         return descend(document.value, path, depth)
 
     def _run(self) -> dict[str, Json]:
@@ -336,12 +345,18 @@ class _Results(Rows):
         return self._scope.results(self._loop, self._path)
 
     def item(self, index: int, rest: VariablePath) -> Json | orjson.Fragment:
+        return self._scope.result_of(self._row(index), rest)
+
+    def value(self, index: int) -> Json:
+        return self._scope.value_of(self._row(index))
+
+    def _row(self, index: int) -> ScopeRow | None:
         row = self._scope.row_of(self._loop, index)
         self._read[index] = 0 if row is None else row.output_bytes
         size = sum(self._read.values())
         if size > RESULTS_LIMIT:
             raise TooMuch(f"what is read of {spell(self._path)}", size)
-        return self._scope.result_of(row, rest)
+        return row
 
 
 def counts_of(loop: LoopRow) -> Json:

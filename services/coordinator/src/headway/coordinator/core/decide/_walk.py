@@ -6,7 +6,7 @@ edges a failed one that names it. A node that is not chosen passes dead on, a bl
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -37,6 +37,7 @@ from headway.coordinator.core.plan import (
     FINALLY,
     LOOP_NODES,
     RETRYABLE_NODES,
+    WORKER_NODES,
     Edge,
     EdgeKind,
     NodeType,
@@ -75,6 +76,7 @@ class Halt(NamedTuple):
     cause: str
 
 
+_BETWEEN = (TaskState.READY, TaskState.RETRYING)  # where a task is that nobody holds and that is tried again
 _FREE = Halt(stopping=False, failing=False, cause="")
 
 
@@ -284,6 +286,7 @@ class Walk:
             return
         paths = [spot.beside(name) for name in names]
         self.draft.require_tasks(paths)
+        self.look_back(paths)
         for path in paths:
             row = self.draft.task(path)
             if row is None or row.state is TaskState.PENDING:
@@ -446,7 +449,13 @@ class Walk:
             disposition = "tolerated"
         self.emit(
             do.FailTask(
-                path=path, via=via, failure=failure, disposition=disposition, handled_by=handler, reported=reported
+                path=path,
+                via=via,
+                failure=failure,
+                disposition=disposition,
+                handled_by=handler,
+                reported=reported,
+                unknown=self._may_have_begun(path),
             )
         )
         self.cancel_timers(path)
@@ -569,6 +578,7 @@ class Walk:
         halt, graph = self.halt(scope), self.graph.body(scope)
         tells = halt.stopping and not self.run.is_stopping  # else all holders in the run are told
         rows = self.open_tasks(graph, scope)
+        self.look_back(row.path for row in rows)
         if graph.subflows:
             self.draft.require_children(
                 row.path for row in rows if row.state is TaskState.WAITING and self.graph.is_subflow(row.path)
@@ -647,16 +657,39 @@ class Walk:
                 self.emit(do.CancelTimer(path=row.path, kind="wait", attempt=row.attempt))
         self.cancel(row.path, cause)
 
-    def cancel(self, path: str, cause: str, *, reported: bool = False) -> None:
-        """End a task without an outcome of its own."""
-        self.emit(do.CancelTask(path=path, cause=cause, reported=reported))
+    def cancel(self, path: str, cause: str, *, reported: bool = False, given_back: bool = False) -> None:
+        """End a task without an outcome of its own. `given_back`: its worker did nothing in this attempt."""
+        unknown = self._may_have_begun(path, given_back=given_back)
+        self.emit(do.CancelTask(path=path, cause=cause, reported=reported, unknown=unknown))
         self.cancel_timers(path)
         spot = self.graph.spot(path)
         if spot.name in spot.graph.raced and self.is_beaten(path):
             for edge in spot.outgoing:
                 self._send(spot, edge, DEAD)
-        if cause == "unknown" and spot.node.compensate is not None:
+        if spot.node.compensate is not None and took_effect(self.row(path)):
             self.emit(do.NoteEffect(path=path))
+
+    def look_back(self, paths: Iterable[str]) -> None:
+        """Ask at once for the attempts that say whether tasks took effect that are about to end without an outcome."""
+        rows = (self.draft.task(path) for path in paths if self.graph.node(path).compensate is not None)
+        tried = (row for row in rows if row is not None and (row.tries or row.losses) and row.state in _BETWEEN)
+        self.draft.require_attempts((row.path, row.attempt - 1) for row in tried)
+
+    def _may_have_begun(self, path: str, *, given_back: bool = False) -> bool:
+        """True for a task between two attempts, when the last that a worker had ended without his word.
+
+        One that was given back says nothing of those before.
+        """
+        row, node = self.row(path), self.graph.node(path)
+        number = row.attempt if given_back or row.state in _BETWEEN else 0
+        if node.compensate is None or node.type not in WORKER_NODES or not (row.tries or row.losses):
+            return False
+        while number > 1:
+            number -= 1
+            left = self.draft.attempt(path, number)
+            if left is not None and left.leased_at is not None and left.outcome != "released":
+                return left.outcome in ("lost", "timeout") and not left.reported
+        return False
 
 
 def _has_all(spot: Spot, row: TokenRow) -> bool:

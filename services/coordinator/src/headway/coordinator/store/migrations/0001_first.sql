@@ -142,7 +142,7 @@ CREATE TABLE tasks (
     failure_class       text,
     error               bytea,                      -- JSON {type, message, trace, details}; kept while retrying
     disposition         text,                       -- of a failure: handled | tolerated | optional | unhandled
-    cause               text,                       -- why it was stopped, or is to stop; or 'skipped': its output was given by hand
+    cause               text,                       -- why it was stopped, or is to stop; or 'skipped': its output was given by hand; or 'unknown': it may have taken effect
     CONSTRAINT tasks_pkey PRIMARY KEY (bucket, run_id, path),
     CONSTRAINT tasks_state CHECK (state IN
         ('pending', 'ready', 'running', 'waiting', 'retrying', 'succeeded', 'failed', 'cancelled')),
@@ -154,7 +154,7 @@ CREATE TABLE tasks (
     CONSTRAINT tasks_failed_has_disposition CHECK ((state = 'failed') = (disposition IS NOT NULL)),
     CONSTRAINT tasks_cancelled_has_cause CHECK (
         (state = 'cancelled') = (cause IS NOT NULL) OR (state = 'succeeded' AND cause = 'skipped')
-        OR state = 'running'),
+        OR (state = 'failed' AND cause = 'unknown') OR state = 'running'),
     CONSTRAINT tasks_final_has_end CHECK ((state IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)),
     CONSTRAINT tasks_attempt_positive CHECK (attempt > 0 AND generation > 0 AND tries >= 0 AND losses >= 0)
 ) WITH (fillfactor = 50);

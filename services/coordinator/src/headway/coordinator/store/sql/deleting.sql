@@ -84,7 +84,7 @@ tombstones AS (
 DELETE FROM runs WHERE bucket = $1 AND run_id = ANY ($2) AND key IS NULL;
 
 -- name: find_tombstones
--- Those that no start can be under way for any more, by the index on ends: none takes a day from its key to its run.
+-- Those that no start can be under way for any more, by the index on ends: none takes half a day from its key to its run.
 SELECT run_id, error
 FROM runs
 WHERE namespace = '' AND workflow = '' AND version = 0 AND state = 'cancelled' AND failure_class = 'cancelled'

@@ -36,11 +36,11 @@ SELECT $1, x.namespace, x.key, x.run_id, x.digest, now()
 FROM unnest($2::text[], $3::text[], $4::uuid[], $5::text[]) AS x (namespace, key, run_id, digest)
 ORDER BY x.namespace, x.key
 ON CONFLICT DO NOTHING
-RETURNING namespace, key, run_id, digest;
+RETURNING namespace, key, run_id, digest, now() AS asked_at;
 
 -- name: find_start_keys
 -- Who claimed them before.
-SELECT k.namespace, k.key, k.run_id, k.digest
+SELECT k.namespace, k.key, k.run_id, k.digest, now() AS asked_at
 FROM unnest($2::text[], $3::text[]) AS x (namespace, key)
 CROSS JOIN LATERAL (
     SELECT namespace, key, run_id, digest
