@@ -48,9 +48,10 @@ from headway.coordinator.store.changes import Applied
 
 FINGERPRINT_BYTES = 16  # kept with each request that was applied, to tell a repeat from another one
 TimerKey: TypeAlias = tuple[UUID, str, str, int]
-OUTDATED = "outdated"
-LATE = "late"
 LONGEST_START = timedelta(hours=12)  # from its key to its run; tombstones stay for a day
+LATE = "late"
+"""What a start is answered that took longer: nothing was written."""
+OUTDATED = "outdated"
 """What a start is answered whose remembered version is not the deployed one: nothing was written."""
 
 
