@@ -158,7 +158,7 @@ def test_dev_ends_with_what_a_worker_says_that_cannot_start(tmp_path: Path) -> N
 
     assert ended.returncode == 2
     assert "worker-1 ended with exit code 2 before it was ready" in ended.stderr
-    assert "cannot import 'nosuch'" in ended.stderr
+    assert "there is no module 'nosuch'" in ended.stderr
     assert "starting it again" not in ended.stdout
     assert f"new data folder {tmp_path / 'data'}: nothing is deployed" in ended.stdout
 

@@ -59,7 +59,7 @@ def test_items_and_the_size_of_results_are_read(asks: str, expected: Json) -> No
     ("asks", "why"),
     [
         ("'${nodes.m.output[6]}'", "there is no item [6]: the list has 6"),
-        ("'${nodes.m.output[-1].n}'", "there is no item [-1]: the list has 6"),
+        ("'${nodes.m.output[0 - 1].n}'", "there is no item [-1]: the list has 6"),
         ("'${nodes.m.output[1].of.b}'", "nodes.m.output[1].of.b has no value"),
         ("'${nodes.m.output[1].n + nodes.m.output[7].n}'", "there is no item [7]: the list has 6"),
         ('\'${nodes.m.output["a" + "b"]}\'', "an item of a list is looked up by an integer, not by text"),
