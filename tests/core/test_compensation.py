@@ -755,3 +755,43 @@ def test_an_effect_nobody_knows_of_that_may_have_been_undone_is_not_that_of_the_
     assert undone(world) == ["H2", 0]
     check_the_order_of_undoing(world)
     check_replay(world)
+
+
+def test_a_run_in_which_nothing_succeeded_has_failed_though_what_undoes_it_succeeds() -> None:
+    world = begin("""
+        workflow: lone
+        nodes:
+          a: {type: call, handler: h, timeout: 10s, optional: true, compensate: no_a}
+          no_a: {type: call, handler: h}
+    """)
+    world.lease("a")
+    world.fire(world.next_timer())
+
+    undone(world)
+
+    assert world.state is RunState.FAILED
+    assert world.run.error is not None
+    assert world.run.error["message"] == "no task succeeded"
+    world.retry("a")
+    world.fail_task("a")
+    assert world.state is RunState.FAILED
+    check_replay(world)
+
+
+def test_an_undoing_that_lost_its_worker_and_was_broken_off_before_another_took_it_may_have_been_done() -> None:
+    world = begin(TRIP)
+    world.run_task("hotel", {"id": "H"})
+    world.fail_task("car")
+    world.lease("no_hotel")
+    world.lose("no_hotel")
+    assert world.states()["no_hotel"] == "ready"
+    world.cancel(compensate=False)
+    assert world.state is RunState.CANCELLED
+
+    opened = world.retry()
+
+    assert opened.chosen == ("hotel",)
+    world.run_task("hotel", {"id": "H2"})
+    world.cancel()
+    assert undone(world) == ["H2", "H"]
+    check_the_order_of_undoing(world)
