@@ -27,13 +27,14 @@ from headway.coordinator.core.rows import (
     was_undone,
 )
 from headway.coordinator.core.state import State, TimerKey
+from tests.core.effects import Effects
 from tests.core.flows import workflow
 from tests.core.simulator import World
 from tests.core.tallies import tally
 
 _SETTLED = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED)
 _BEYOND_HISTORY = {"queue_timeout", *SILENCES}  # leases end the one, and signs of life move the others
-_BEGINNINGS = (do.OpenScope, do.ReopenScope, do.OpenChild, do.TakeEffect)
+_BEGINNINGS = (do.OpenScope, do.ReopenScope, do.OpenChild, do.BeginUndoing)
 _FINAL = (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)
 
 
@@ -350,8 +351,8 @@ def check_always_edges_were_followed(world: World) -> None:
 
 
 def check_what_is_undone(world: World) -> None:
-    """A run that did not succeed has undone, or tried to, all that took effect, what completed last first; one that
-    succeeded has undone nothing of what stands.
+    """A run that did not succeed has undone all that took effect, what completed last first, or says in its error what
+    stands; one that succeeded has undone nothing of what stands.
     """
     graph, tasks = world.graph, world.db.tasks
     undone_by = {owner: path for path in tasks if (owner := graph.owner(path))}
@@ -359,12 +360,23 @@ def check_what_is_undone(world: World) -> None:
     undone = [row for row in effects if (path := undone_by.get(row.path)) and was_undone(row, tasks[path])]
     noted = {effect.path: effect.attempt for _, effect in sorted(world.db.effects.items())}
     assert all(noted[row.path] == row.attempt for row in effects if row not in undone)
+    for scope in {
+        scope for row in undone if _is_of_now(world, row.path) for scope in scopes_around(scope_of(row.path))
+    }:
+        assert world.db.scopes[scope].undone
     ended, ending = _how_it_ended(world)
+    steering = world.run.steering
+    standing = steering.standing
     if ended is RunState.SUCCEEDED:
-        assert [row for row in undone if _is_of_now(world, row.path)] == []
+        assert [row for row in undone if _is_of_now(world, row.path) and _came_to_its_end(world, row.path)] == []
         return
     if ending != "uncompensated":
-        assert undone == effects
+        assert all(row.path in standing for row in effects if row not in undone) or steering.not_undone > len(standing)
+        assert len(world.db.effects) == steering.not_undone
+        assert sorted(effect.path for effect in world.db.effects.values()) == sorted(standing) or (
+            steering.not_undone > len(standing)
+        )
+        assert all(path in str((world.run.error or {}).get("message")) for path in standing)
         assert effects or ending != "compensating" or world.run.epoch > 1
         assert ending == "compensating" or not any(_is_of_now(world, row.path) for row in effects if not graph.bodies)
     once = [row for row in undone if not _was_undone_before(row, tasks[undone_by[row.path]])]
@@ -382,48 +394,23 @@ def check_what_is_undone(world: World) -> None:
 
 def _was_undone_before(row: TaskRow, undoing: TaskRow) -> bool:
     """What undoes it did so for an earlier attempt last."""
-    return undoing.generation != undoing_generation(row.attempt, row.attempt)
+    return undoing.generation != undoing_generation(row.attempt, row.attempt, is_undone=False)
 
 
 def check_the_order_of_undoing(world: World) -> None:
-    """Effects are a stack: the latest is taken first, and undone unless nobody knew of it when it was tried again."""
-    stack: list[str] = []
-    stale: list[bool] = []
-    failed, lost = set[str](), set[str]()  # lost: nodes that ended without a word of their holder
-    is_open = dict[str, bool]()  # by node that undoes
+    """Effects are a stack: the latest is undone first, unless nobody knew of it when it was tried again; what could not
+    be undone stays in its place, and the next time that the run comes to undoing, it is undone then.
+    """
+    effects = Effects(world.graph)
     for action in (action for entry in world.history for action in entry.given):
-        match action:
-            case do.NoteEffect():
-                stack.append(action.path)
-                stale.append(False)
-                if action.path in failed:
-                    lost.add(action.path)
-            case do.RedoTask() if action.path in lost:
-                lost.discard(action.path)
-                places = [place for place, path in enumerate(stack) if path == action.path]
-                stale = [was or place == places[-1] for place, was in enumerate(stale)] if places else stale
-            case do.TakeEffect():
-                assert action.path == stack.pop(), "not the latest is undone"
-                assert action.undone != stale.pop()
-                lost.discard(action.path)
-                assert not (action.undone and any(is_open.values())), "two are undone at once"
-            case do.DispatchTask() | do.AwaitTask():
-                is_open[action.path] = bool(world.graph.owner(action.path))
-            case do.CompleteTask() | do.CancelTask():
-                is_open.pop(action.path, None)
-                lost.discard(action.path)
-                failed.discard(action.path)
-                if isinstance(action, do.CancelTask) and (action.cause == "unknown" or action.unknown):
-                    lost.add(action.path)
-            case do.FailTask() if action.disposition is not None:
-                is_open.pop(action.path, None)
-                lost.discard(action.path)
-                failed.add(action.path)
-            case _:
-                pass
-    assert stack == [effect.path for _, effect in sorted(world.db.effects.items())]
+        effects.follow(action)
+    assert [*effects.standing.values()] == [effect.path for _, effect in sorted(world.db.effects.items())]
+    tasks = world.db.tasks
+    undoing = {path: row for row in tasks.values() if (path := world.graph.owner(row.path))}
+    undone = {path for path, row in undoing.items() if took_effect(tasks[path]) and was_undone(tasks[path], row)}
+    assert undone == effects.wanted_anew(), "a retry would not do again just what was undone"
     ended, ending = _how_it_ended(world)
-    assert ended is RunState.SUCCEEDED or ending == "uncompensated" or not stack
+    assert ended is RunState.SUCCEEDED or ending == "uncompensated" or not effects.to_be_undone()
 
 
 def _is_of_now(world: World, path: str) -> bool:
@@ -432,6 +419,11 @@ def _is_of_now(world: World, path: str) -> bool:
     rows = [world.task(loop) for loop, _ in around]
     passed_over = any(row.state is TaskState.CANCELLED and row.cause in ("not_chosen", "blocked") for row in rows)
     return not passed_over and all(index < world.db.loops[loop].started for loop, index in around)
+
+
+def _came_to_its_end(world: World, path: str) -> bool:
+    """Each map and repeat around it succeeded: others did not take up all that was undone in them."""
+    return all(world.task(loop_of(scope)[0]).state is TaskState.SUCCEEDED for scope in scopes_around(scope_of(path)))
 
 
 def _how_it_ended(world: World) -> tuple[RunState, str | None]:

@@ -267,9 +267,10 @@ def check_the_outcome(world: World) -> None:
 def _concluded(world: World) -> str:
     """The `finish` node's, if one ran; else cancelled, if a user cancelled it; else failed, if the deadline passed or a
     task failed and was neither handled, tolerated nor optional, or the output does not fit; else succeeded, if any task
-    succeeded."""
+    succeeded that undoes none."""
     run = world.run
-    rows = [row for path, row in world.db.tasks.items() if not scope_of(path) and path != FINALLY]
+    later = {*world.graph.undoes, FINALLY}
+    rows = [row for path, row in world.db.tasks.items() if not scope_of(path) and path not in later]
     if run.finish_path is not None:
         return world.graph.node(run.finish_path).outcome
     if run.cancelling:

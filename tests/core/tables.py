@@ -194,7 +194,8 @@ class Tables:
             if effect is None:
                 db.effects.pop(place, None)
             else:
-                assert place not in db.effects, "two effects in one place"
+                known = db.effects.get(place, effect)
+                assert (known.path, known.attempt) == (effect.path, effect.attempt), "two effects in one place"
                 db.effects[place] = effect
         self._save_waits(changes.waits)
         db.scopes.update(copied(changes.scopes))

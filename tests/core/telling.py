@@ -170,8 +170,12 @@ def _action_of_few(action: do.Action) -> str:
     match action:
         case do.NoteEffect():
             return f"{action.path} can be undone"
+        case do.BeginUndoing():
+            return f"what {action.path} did is being undone"
+        case do.DoubtUndoing():
+            return f"what {action.path} did may have been undone"
         case do.TakeEffect():
-            return f"what {action.path} did {'is being undone' if action.undone else 'was done anew'}"
+            return f"what {action.path} did was {'undone' if action.undone else 'done anew'}"
         case do.LeaveStanding():
             return f"what {action.path} did stands"
         case do.ExpectSignal():

@@ -10,8 +10,9 @@ from headway.coordinator.core import actions as do
 from headway.coordinator.core.admission import Answer
 from headway.coordinator.core.decide._ending import NAMED_PATHS
 from headway.coordinator.core.machines import RunState
+from headway.coordinator.core.plan import Json
 from headway.coordinator.core.refusals import NodeUndoes
-from tests.core.invariants import begin, check_replay
+from tests.core.invariants import begin, check_replay, check_the_order_of_undoing, check_what_is_undone
 from tests.core.simulator import World
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ TRIP = """
       no_car: {type: call, handler: h, input: "${nodes.car.output.id}"}
     edges: [[hotel, car, flight]]
 """
+READS_HOTEL = "${nodes.hotel.output.id}"
+GUARDED = "${has(nodes.hotel.output) ? nodes.hotel.output.id : 0}"
 BESIDE = """
     workflow: beside
     nodes:
@@ -46,11 +49,14 @@ def booked() -> World:
     return world
 
 
-def undone(world: World) -> None:
-    """Everything is undone, as it comes."""
+def undone(world: World) -> list[Json]:
+    """Everything is undone, as it comes; what was undone, as the undoing nodes are told."""
+    told: list[Json] = []
     while not world.run.is_final:
         (path,) = world.ready()
+        told.append(world.input(path) if world.task(path).input else None)
         world.run_task(path)
+    return told
 
 
 def test_a_run_that_fails_undoes_what_completed_what_came_last_first() -> None:
@@ -182,10 +188,11 @@ def test_what_was_lost_while_the_run_was_stopped_is_undone_for_nobody_knows() ->
 
 
 def test_what_nobody_knew_of_and_was_undone_is_done_anew_by_a_retry() -> None:
-    world = begin(TRIP)
+    world = begin(TRIP.replace(READS_HOTEL, GUARDED))
     world.lease("hotel")
     world.cancel(grace_ms=1_000)
     world.fire(world.next_timer())
+    world.run_task("no_hotel")
 
     world.retry()
 
@@ -639,3 +646,152 @@ def test_a_run_that_reached_no_finish_node_and_owes_an_output_undoes_what_it_did
     assert world.state is RunState.FAILED
     assert world.run.error is not None
     assert world.run.error["failure_class"] == "verdict_fail"
+
+
+def test_an_undoing_that_was_broken_off_before_a_worker_had_it_leaves_the_effect_and_a_retry_does_not_repeat_it() -> (
+    None
+):
+    world = booked()
+    world.fail_task("flight")
+    world.cancel(compensate=False)
+    assert world.state is RunState.CANCELLED
+    assert [effect.path for _, effect in sorted(world.db.effects.items())] == ["hotel", "car"]
+
+    opened = world.retry()
+    assert (opened.chosen, opened.kept) == (("flight",), ("hotel", "car", "no_car"))
+    world.cancel()
+
+    assert world.input("no_car") == "C"
+    world.run_task("no_car")
+    assert world.input("no_hotel") == "H"
+    undone(world)
+    assert world.db.effects == {}
+    check_the_order_of_undoing(world)
+    check_what_is_undone(world)
+    check_replay(world)
+
+
+def test_an_undoing_that_was_broken_off_without_a_word_is_done_for_both_the_first_and_the_repetition() -> None:
+    world = booked()
+    world.fail_task("flight")
+    world.lease("no_car")
+    world.cancel(compensate=False, grace_ms=5_000)
+    world.fire(world.next_timer())
+    first = world.task("car").generation
+
+    opened = world.retry()
+    assert opened.chosen == ("car",)
+    world.run_task("car", {"id": "C2"})
+    assert world.task("car").generation > first
+    world.cancel()
+
+    assert undone(world) == ["C2", "C", "H"]
+    undos = [each for each in world.actions(do.SetInput) if isinstance(each, do.SetInput)]
+    assert len({(each.path, each.generation) for each in undos}) == len(undos)
+    check_the_order_of_undoing(world)
+    check_what_is_undone(world)
+    check_replay(world)
+
+
+def test_what_could_not_be_undone_stays_and_is_undone_when_the_run_fails_again() -> None:
+    world = booked()
+    world.fail_task("flight")
+    world.fail_task("no_car", "Unreachable")
+    undone(world)
+    assert [effect.path for effect in world.db.effects.values()] == ["car"]
+
+    world.retry()
+    world.run_task("hotel", {"id": "H2"})
+    world.run_task("car", {"id": "C2"})
+    world.fail_task("flight")
+
+    assert undone(world) == ["C2", "H2", "C"]  # what stands of the first time came before all of the second
+    assert world.db.effects == {}
+    assert world.run.error is not None
+    assert "not undone" not in str(world.run.error["message"])
+    check_the_order_of_undoing(world)
+    check_replay(world)
+
+
+def test_what_could_not_be_undone_is_known_though_an_earlier_effect_was_undone_after_it() -> None:
+    world = begin(BESIDE)
+    world.run_task("a")
+    world.run_task("b")
+    world.retry("a", "b")
+    world.run_task("a")
+    world.fail_task("b")
+    world.fail_task("no_a", "Unreachable")
+    world.run_task("no_b")
+    world.run_task("no_a")
+    assert [(effect.path, effect.attempt) for effect in world.db.effects.values()] == [("a", 2)]
+
+    opened = world.retry()
+
+    assert (opened.chosen, opened.kept) == (("b",), ("a", "no_a", "no_b"))
+    world.cancel()
+    world.run_task("no_a")
+    assert world.state is RunState.CANCELLED
+    assert world.db.effects == {}
+    check_the_order_of_undoing(world)
+    check_what_is_undone(world)
+    check_replay(world)
+
+
+def test_an_effect_nobody_knows_of_that_may_have_been_undone_is_not_that_of_the_next_attempt() -> None:
+    world = begin(TRIP.replace(READS_HOTEL, GUARDED))
+    world.lease("hotel")
+    world.cancel()
+    world.fire(world.next_timer())
+    world.lease("no_hotel")
+    world.cancel(compensate=False)
+    world.fire(world.next_timer())
+    first = world.task("hotel").generation
+
+    world.retry()
+    world.run_task("hotel", {"id": "H2"})
+    assert world.task("hotel").generation > first
+    world.cancel()
+
+    assert undone(world) == ["H2", 0]
+    check_the_order_of_undoing(world)
+    check_replay(world)
+
+
+def test_a_run_in_which_nothing_succeeded_has_failed_though_what_undoes_it_succeeds() -> None:
+    world = begin("""
+        workflow: lone
+        nodes:
+          a: {type: call, handler: h, timeout: 10s, optional: true, compensate: no_a}
+          no_a: {type: call, handler: h}
+    """)
+    world.lease("a")
+    world.fire(world.next_timer())
+
+    undone(world)
+
+    assert world.state is RunState.FAILED
+    assert world.run.error is not None
+    assert world.run.error["message"] == "no task succeeded"
+    world.retry("a")
+    world.fail_task("a")
+    assert world.state is RunState.FAILED
+    check_replay(world)
+
+
+def test_an_undoing_that_lost_its_worker_and_was_broken_off_before_another_took_it_may_have_been_done() -> None:
+    world = begin(TRIP)
+    world.run_task("hotel", {"id": "H"})
+    world.fail_task("car")
+    world.lease("no_hotel")
+    world.lose("no_hotel")
+    assert world.states()["no_hotel"] == "ready"
+    world.cancel(compensate=False)
+    assert world.state is RunState.CANCELLED
+
+    opened = world.retry()
+
+    assert opened.chosen == ("hotel",)
+    world.run_task("hotel", {"id": "H2"})
+    world.cancel()
+    assert undone(world) == ["H2", "H"]
+    check_the_order_of_undoing(world)

@@ -172,6 +172,44 @@ def test_a_retry_does_again_just_what_was_undone_in_each_item_and_it_can_be_undo
     assert world.input("seats[0].unbook") == {"who": "guest 0", "place": 0, "seat": "again"}
 
 
+def test_a_retry_leaves_alone_what_was_not_undone_in_an_item_and_does_anew_what_may_have_been() -> None:
+    world = seated(0, 1)
+    world.fail_task("pay")
+    world.lease("seats[1].unbook")
+    world.cancel(compensate=False, grace_ms=5_000)
+    world.fire(world.next_timer())
+    assert [effect.path for effect in world.db.effects.values()] == ["hall", "seats[0].book", "seats[1].book"]
+
+    world.retry()
+
+    assert world.ready() == ["seats[1].book"]
+    world.run_task("seats[1].book", "again")
+    assert world.ready() == ["seats[1].note"]
+    world.cancel()
+    inputs: list[Json] = []
+    while world.ready() != ["no_hall"]:
+        (path,) = world.ready()
+        inputs.append(world.input(path))
+        world.run_task(path)
+    assert [given["seat"] for given in inputs if isinstance(given, dict)] == ["again", "seat 1", "seat 0"]
+    assert undone(world) == ["no_hall"]
+    assert world.db.effects == {}
+
+
+def test_items_that_nobody_began_to_undo_stay_as_they_are() -> None:
+    world = seated(0, 1)
+    world.fail_task("pay")
+    world.cancel(compensate=False)
+    assert not [row.path for row in (world.db.loops["seats"], *world.db.scopes.values()) if row.undone]
+
+    world.retry()
+
+    assert world.ready() == ["pay"]
+    world.fail_task("pay")
+    assert undone(world) == ["seats[1].unbook", "seats[0].unbook", "no_hall"]
+    assert world.db.effects == {}
+
+
 ROWS = """
     workflow: rows
     nodes:

@@ -63,6 +63,8 @@ RARE: tuple[do.Action, ...] = (
     do.DropScope(path="a[1]", paths=("a[1].b", "a[1].c")),
     do.StopTask(path="a", cause="beaten"),
     do.TakeEffect(place=1 << 61, path="a", undone=True),
+    do.BeginUndoing(place=1 << 61, path="a", attempt=2, gave="output"),
+    do.DoubtUndoing(path="a"),
 )
 
 

@@ -73,6 +73,99 @@ async def test_what_a_retry_repeated_is_undone_twice_each_time_with_its_own_outp
     await check_replay(world, run_id)
 
 
+async def test_what_was_not_undone_when_it_was_broken_off_stands_and_is_undone_the_next_time(world: World) -> None:
+    run_id = await booked(world)
+    flight = await world.dispatch(run_id)
+    await world.first.lease(flight)
+    await world.first.fail(flight, final=True)
+    undo = Dispatch(run_id, "no_car", 1)
+    await world.first.lease(undo)
+    await world.first.succeed(undo, None)
+    await world.first.cancel(run_id, no_compensation=True)
+    assert await world.first.state(run_id) == "CANCELLED"
+    assert await world.one("SELECT string_agg(path, ' ') FROM effects") == "hotel"
+
+    told = await world.first.retry(run_id, dry_run=True)
+    assert (list(told.chosen), list(told.kept)) == (["car"], ["hotel"])
+    assert [each.path for each in told.undone] == ["car"]
+    assert list(told.standing) == []
+    await world.first.retry(run_id)
+    again = Dispatch(run_id, "car", 2)
+    await world.first.lease(again)
+    await world.first.succeed(again, "C2")
+    await world.first.cancel(run_id)
+
+    inputs = []
+    for path in ("no_car", "no_hotel"):
+        inputs.append((await world.first.grant(Dispatch(run_id, path, 2))).input)
+        await world.first.succeed(Dispatch(run_id, path, 2), None)
+    assert inputs == [b'"C2"', b'"H"']
+    assert await world.first.state(run_id) == "CANCELLED"
+    assert await world.one("SELECT count(*) FROM effects") == 0
+    await check_replay(world, run_id)
+
+
+async def test_what_could_not_be_undone_is_undone_the_next_time_with_what_a_retry_made_of_it(world: World) -> None:
+    run_id = await booked(world)
+    flight = await world.dispatch(run_id)
+    await world.first.lease(flight)
+    await world.first.fail(flight, final=True)
+    undo = Dispatch(run_id, "no_car", 1)
+    keys = {(await world.first.grant(undo)).idempotency_key}
+    await world.first.fail(undo, final=True)
+    await world.first.lease(Dispatch(run_id, "no_hotel", 1))
+    await world.first.succeed(Dispatch(run_id, "no_hotel", 1), None)
+    assert "not undone: car (no_car failed)" in (await world.first.get(run_id)).run.error.message
+    assert await world.one("SELECT string_agg(path, ' ') FROM effects") == "car"
+
+    told = await world.first.retry(run_id, dry_run=True)
+    assert [each.path for each in told.undone] == ["hotel"]
+    assert [(each.path, each.count) for each in told.standing] == [("car", 1)]
+    await world.first.retry(run_id)
+    for path, output in (("hotel", "H2"), ("car", "C2"), ("flight", None)):
+        dispatch = Dispatch(run_id, path, 2)
+        await world.first.lease(dispatch)
+        await (world.first.succeed(dispatch, output) if output else world.first.fail(dispatch, final=True))
+
+    grants = []
+    for path, attempt in (("no_car", 2), ("no_hotel", 2), ("no_car", 3)):
+        grants.append(await world.first.grant(Dispatch(run_id, path, attempt)))
+        await world.first.succeed(Dispatch(run_id, path, attempt), None)
+    assert [grant.input for grant in grants] == [b'"C2"', b'"H2"', b'"C"']
+    assert len(keys | {grants[0].idempotency_key, grants[2].idempotency_key}) == 3
+    assert await world.first.state(run_id) == "FAILED"
+    assert await world.one("SELECT count(*) FROM effects") == 0
+    await check_replay(world, run_id)
+
+
+async def test_what_may_have_been_undone_is_done_anew_and_undone_both_times(world: World) -> None:
+    run_id = await booked(world)
+    await world.first.cancel(run_id)
+    undo = Dispatch(run_id, "no_car", 1)
+    await world.first.lease(undo)
+    await world.first.cancel(run_id, no_compensation=True, grace={"seconds": 1})
+    assert await world.first.fire(await world.let_timers_come_due(run_id)) == ["FIRED"]
+    assert await world.first.state(run_id) == "CANCELLED"
+
+    told = await world.first.retry(run_id, dry_run=True)
+    assert [(each.path, each.state) for each in told.undone] == [("car", runs_pb2.TASK_STATE_CANCELLED)]
+    assert [(each.path, each.count) for each in told.standing] == [("car", 1)]
+    await world.first.retry(run_id)
+    again = Dispatch(run_id, "car", 2)
+    await world.first.lease(again)
+    await world.first.succeed(again, "C2")
+    await world.first.cancel(run_id)
+
+    grants = []
+    for path, attempt in (("no_car", 2), ("no_car", 3), ("no_hotel", 1)):
+        grants.append(await world.first.grant(Dispatch(run_id, path, attempt)))
+        await world.first.succeed(Dispatch(run_id, path, attempt), None)
+    assert [grant.input for grant in grants] == [b'"C2"', b'"C"', b'"H"']
+    assert len({grant.idempotency_key for grant in grants}) == 3
+    assert await world.one("SELECT count(*) FROM effects") == 0
+    await check_replay(world, run_id)
+
+
 async def test_in_a_cancelled_run_what_undoes_is_leased_and_not_told_to_stop(world: World) -> None:
     run_id = await booked(world)
     await world.first.cancel(run_id)
@@ -133,8 +226,8 @@ async def test_items_are_undone_over_real_leases_the_latest_first(world: World) 
     assert await world.first.fail(pay, final=True) == "ACCEPTED"
 
     told = await world.first.runs.Explain(runs_pb2.ExplainRequest(run_id=run_id))
-    assert [reason.path for reason in told.reasons] == ["seats[1].free"]
-    assert told.reasons[0].message.startswith("It undoes seats[1].book.")
+    assert [reason.path for reason in told.reasons] == ["pay", "seats[1].free"]  # what failed, and what goes on
+    assert told.reasons[1].message.startswith("It undoes seats[1].book.")
     for path, item in (("seats[1].free", b'"b"'), ("seats[0].free", b'"a"')):
         dispatch = Dispatch(run_id, path, 1)
         assert (await world.first.grant(dispatch)).input == item
@@ -170,6 +263,6 @@ async def test_of_a_map_it_is_shown_in_how_many_items_something_was_undone_and_i
     counts = (await world.first.task(run_id, "each")).items
     items = await world.first.runs.ListItems(runs_pb2.ListItemsRequest(run_id=run_id, path="each"))
 
-    assert (counts.succeeded, counts.undone) == (3, 3)  # the third is under way
-    assert [item.undone for item in items.items] == [True, True, True]
+    assert (counts.succeeded, counts.undone) == (3, 2)  # the third is under way
+    assert sorted(item.undone for item in items.items) == [False, True, True]
     assert {item.state for item in items.items} == {runs_pb2.RUN_STATE_SUCCEEDED}

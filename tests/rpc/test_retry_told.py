@@ -154,16 +154,14 @@ async def test_a_run_that_was_undone_tells_what_is_done_anew_and_hides_what_undi
     assert (list(told.chosen), list(told.reset), list(told.kept)) == (["hotel"], ["car", "flight"], [])
 
 
-async def test_an_undoing_that_failed_is_told_as_such(world: World) -> None:
+async def test_what_could_not_be_undone_is_told_to_stand(world: World) -> None:
     run_id = await booked(world)
     await work(world, run_id, "flight", "no_car")
 
     told = await world.first.retry(run_id, dry_run=True)
 
-    assert {each.path: each.state for each in told.undone} == {
-        "hotel": runs_pb2.TASK_STATE_SUCCEEDED,
-        "car": runs_pb2.TASK_STATE_FAILED,
-    }
+    assert {each.path: each.state for each in told.undone} == {"hotel": runs_pb2.TASK_STATE_SUCCEEDED}
+    assert [(each.path, each.count) for each in told.standing] == [("car", 1)]
 
 
 async def test_what_is_done_again_though_its_effect_stands_is_told(world: World) -> None:

@@ -392,8 +392,23 @@ class NoteEffect(Order, frozen=True, gc=False, tag=51):
     path: str
 
 
+class BeginUndoing(Order, frozen=True, gc=False, tag=56):
+    """What a node did is being undone; it stands until that succeeds. The fields are those of EffectRow."""
+
+    place: int
+    path: str
+    attempt: int
+    gave: str
+
+
+class DoubtUndoing(Order, frozen=True, gc=False, tag=57):
+    """What a node did may have been undone: it is wanted anew, and stays to be undone."""
+
+    path: str
+
+
 class TakeEffect(Order, frozen=True, gc=False, tag=52):
-    """What a node did is to be undone no more. undone: since it is being undone; else since a retry did it anew."""
+    """What a node did is to be undone no more. undone: since it was undone; else since a retry did it anew."""
 
     place: int
     path: str
@@ -513,6 +528,8 @@ Action: TypeAlias = (
     | ConcludeRun
     | DropScope
     | NoteEffect
+    | BeginUndoing
+    | DoubtUndoing
     | TakeEffect
     | LeaveStanding
     | ExpectSignal

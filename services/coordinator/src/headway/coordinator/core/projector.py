@@ -447,9 +447,27 @@ class Projector:
         """The next place of this event, in the order of all events."""
         return max(self.draft.run.seq << _PLACES_OF_AN_EVENT, 1 + max(places, default=0))
 
+    def _begin_undoing(self, action: do.BeginUndoing) -> None:
+        run = self.draft.write_run()
+        effect = EffectRow(action.place, action.path, action.attempt, action.gave)
+        run.steering = replace(run.steering, undoing=effect)
+
     def _take_effect(self, action: do.TakeEffect) -> None:
         self.draft.changes.effects[action.place] = None
-        scope = scope_of(action.path) if action.undone else ""
+        if action.undone:
+            self._want_anew(action.path)
+
+    def _doubt_undoing(self, action: do.DoubtUndoing) -> None:
+        effect = self.draft.run.steering.undoing
+        if effect is None:
+            raise LookupError(action.path)
+        if effect.gave == "unknown":
+            self.draft.changes.effects[effect.place] = replace(effect, gave="apart")
+        self._want_anew(action.path)
+
+    def _want_anew(self, path: str) -> None:
+        """The items and iterations around say that something in them was undone."""
+        scope = scope_of(path)
         while scope:
             row = self.draft.write_scope(scope)
             row.undone = self.draft.write_loop(row.loop).undone = True
@@ -648,6 +666,8 @@ _CARRY_OUT: dict[type, Callable[[Projector, Any], None]] = {
     do.StopTask: Projector._stop_task,
     do.DropScope: Projector._drop_scope,
     do.NoteEffect: Projector._note_effect,
+    do.BeginUndoing: Projector._begin_undoing,
+    do.DoubtUndoing: Projector._doubt_undoing,
     do.TakeEffect: Projector._take_effect,
     do.LeaveStanding: Projector._leave_standing,
     do.ExpectSignal: Projector._expect_signal,

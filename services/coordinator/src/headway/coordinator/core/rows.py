@@ -36,6 +36,27 @@ class Conclusion(Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: dict[str, Any] | None = None
 
 
+class EffectRow(Struct, frozen=True):
+    """A row of `effects`: what a node that can be undone did, and is not undone yet.
+
+    Attributes:
+        place: in the order in which they came: their event's number, and within it a count, in one.
+        path, attempt: of the node that completed.
+        gave: "output" | "nothing"; "unknown": its worker fell silent, or ran out of time; "apart": and it may have been
+            undone, so that the next attempt, which has another idempotency key, is another effect.
+    """
+
+    place: int
+    path: str
+    attempt: int
+    gave: str = "output"
+
+    @property
+    def is_known(self) -> bool:
+        """The node succeeded."""
+        return self.gave in ("output", "nothing")
+
+
 class Steering(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What people asked of a run, and what its end will be, as far as its row keeps it.
 
@@ -45,6 +66,7 @@ class Steering(Struct, frozen=True, kw_only=True, omit_defaults=True):
         clock_stopped: its time-outs stand still while it is paused.
         held: time-outs that stand still: path, kind, attempt, and how many milliseconds are left.
         conclusion: set with `ending`, concluded.
+        undoing: what is being undone, or was tried to be undone last; what is left to be undone lies before it.
         not_undone: nodes that could not be undone; standing: the first of them, by path.
     """
 
@@ -53,6 +75,7 @@ class Steering(Struct, frozen=True, kw_only=True, omit_defaults=True):
     clock_stopped: bool = False
     held: tuple[tuple[str, str, int, int], ...] = ()
     conclusion: Conclusion | None = None
+    undoing: EffectRow | None = None
     not_undone: int = 0
     standing: tuple[str, ...] = ()
 
@@ -306,21 +329,6 @@ class ScopeRow(Struct):
     place: int | None = None
 
 
-class EffectRow(Struct, frozen=True):
-    """A row of `effects`: what a node that can be undone did, and is not undone yet.
-
-    Attributes:
-        place: in the order in which they came: their event's number, and within it a count, in one.
-        path, attempt: of the node that completed.
-        gave: "output" | "nothing"; "unknown": its worker fell silent, or ran out of time.
-    """
-
-    place: int
-    path: str
-    attempt: int
-    gave: str = "output"
-
-
 def took_effect(row: TaskRow) -> bool:
     """It succeeded; or its worker fell silent, or ran out of time: nobody knows."""
     if row.state is TaskState.FAILED and row.leased_at is not None:
@@ -328,18 +336,26 @@ def took_effect(row: TaskRow) -> bool:
     return row.state is TaskState.SUCCEEDED or (row.state in REDO_SOURCES and row.cause == UNKNOWN)
 
 
-def undoing_generation(undone: int, stands_at: int) -> int:
+def undoing_generation(undone: int, stands_at: int, *, is_undone: bool) -> int:
     """The generation of what undoes an attempt of a node that stands at the same or a later one: another for each pair.
 
-    Attempts are numbered from 1. Below 65,536 of them it fits a column of 32 bits.
+    Attempts are numbered from 1. Below 46,341 of them it fits a column of 32 bits.
+
+    Args:
+        undone: the attempt.
+        stands_at: the latest one.
+        is_undone: that one was undone before, or may have been.
     """
-    return stands_at * (stands_at - 1) // 2 + undone
+    return (stands_at * (stands_at - 1) // 2 + undone) * 2 + is_undone
 
 
 def was_undone(row: TaskRow, undoing: TaskRow) -> bool:
-    """True when the attempt that a node stands at was undone; afterwards earlier ones may have been, too."""
-    first = undoing_generation(1, row.attempt)
-    return first <= undoing.generation < first + row.attempt
+    """True when the attempt that a node stands at was undone, or may have been; afterwards earlier ones, too."""
+    first = undoing_generation(1, row.attempt, is_undone=False)
+    own = undoing_generation(row.attempt, row.attempt, is_undone=False)
+    if not first <= undoing.generation <= own + 1:
+        return False
+    return bool(undoing.generation % 2) or (undoing.generation == own and took_effect(undoing))
 
 
 class WaitRow(Struct, frozen=True):

@@ -413,19 +413,19 @@ class Draft:
             first = last + 1
         return found[:PAGE]
 
-    def latest_effect(self) -> EffectRow | None:
-        """The latest of what nodes that can be undone did, and is not undone yet."""
+    def latest_effect(self, below: int) -> EffectRow | None:
+        """The latest, before a place, of what nodes that can be undone did and is not undone yet."""
         known = {**self.state.effects, **self.changes.effects}
-        below = LATEST
+        start = LATEST if ("effects", "", LATEST) in self.state.loaded else below
         while True:
-            if not (self.state.complete or ("effects", "", below) in self.state.loaded):
-                raise Missing([("effects", "", below)])
-            page = sorted((place for place in known if place < below), reverse=True)
+            if not (self.state.complete or ("effects", "", start) in self.state.loaded):
+                raise Missing([("effects", "", start)])
+            page = sorted((place for place in known if place < start), reverse=True)
             page = page if self.state.complete else page[:EFFECTS]
-            found = next((effect for place in page if (effect := known[place]) is not None), None)
+            found = next((effect for place in page if place < below and (effect := known[place]) is not None), None)
             if found is not None or self.state.complete or len(page) < EFFECTS:
                 return found
-            below = page[-1]
+            start = min(below, page[-1])
 
     def waits(self, name: str) -> Iterator[list[WaitRow]]:
         """Nodes that wait for a signal of that name, by pages, in the order in which they began to."""

@@ -206,9 +206,9 @@ ACTIONS: Mapping[type, Callable[[Any, str], str]] = {
     do.StopTask: lambda action, _: f"the holder of {action.path} is told to stop: {action.cause}",
     do.DropScope: lambda action, _: f"the rows of {action.path} are dropped",
     do.NoteEffect: lambda action, _: f"{action.path} can be undone",
-    do.TakeEffect: lambda action, _: (
-        f"{action.path} is being undone" if action.undone else f"{action.path} was done anew"
-    ),
+    do.BeginUndoing: lambda action, _: f"{action.path} is being undone",
+    do.DoubtUndoing: lambda action, _: f"{action.path} may have been undone",
+    do.TakeEffect: lambda action, _: f"{action.path} was {'undone' if action.undone else 'done anew'}",
     do.LeaveStanding: lambda action, _: f"what {action.path} did stands",
 }
 UNTOLD = frozenset(

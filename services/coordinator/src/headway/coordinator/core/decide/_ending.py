@@ -110,12 +110,18 @@ def _outcome(walk: Walk) -> RunState | None:
     if walk.graph.has_finally and run.epoch > 1:  # what ran at an end before says nothing of this one
         row = walk.draft.task(FINALLY)
         counts = replace(counts, succeeded=counts.succeeded - (row is not None and row.state is TaskState.SUCCEEDED))
-    return outcome(
-        counts,
-        finish=RunState(walk.graph.node(run.finish_path).outcome) if run.finish_path else None,
-        cancelled=run.cancelling,
-        deadline_passed=run.expired,
-    )
+    finish = RunState(walk.graph.node(run.finish_path).outcome) if run.finish_path else None
+    ended = outcome(counts, finish=finish, cancelled=run.cancelling, deadline_passed=run.expired)
+    if ended is RunState.SUCCEEDED and finish is None and (run.is_compensating or run.epoch > 1):
+        return ended if counts.succeeded > _succeeded_undoing(walk) else RunState.FAILED
+    return ended
+
+
+def _succeeded_undoing(walk: Walk) -> int:
+    """How many of the run's own nodes undid another: that says nothing of how the run ends."""
+    paths = tuple(walk.graph.undoes)
+    walk.draft.require_tasks(paths)
+    return sum(row is not None and row.state is TaskState.SUCCEEDED for row in map(walk.draft.task, paths))
 
 
 def _with_standing(walk: Walk, error: dict[str, Json]) -> dict[str, Json]:

@@ -144,9 +144,11 @@ class Scope:
             return self._inside(key, document, path, 3)
         where = spot.beside(spot.name)
         if what == "state":
-            if (undone := self._undone(where)) is not None and undone.gave != "unknown":
+            if (undone := self._undone(where)) is not None and undone.is_known:
                 return str(TaskState.SUCCEEDED)
             row = self._walk.draft.task(where)
+            if undone is not None and row is not None and row.attempt != undone.attempt:
+                return str(TaskState.CANCELLED)
             return str(row.state) if row is not None else NOT_REACHED
         if what == "counts" and spot.node.type in LOOP_NODES:
             loop = self._walk.draft.loop(where)
@@ -157,10 +159,10 @@ class Scope:
 
     def _output_key(self, spot: Spot, path: VariablePath) -> PayloadKey | None:
         where = f"{spot.scope}.{spot.name}" if spot.scope else spot.name
-        if (undone := self._undone(where)) is not None and undone.gave != "unknown":
+        if (undone := self._undone(where)) is not None and undone.is_known:
             return (where, undone.attempt, "output") if undone.gave == "output" else None
         row = self._walk.draft.task(where)
-        if row is None or row.state is not TaskState.SUCCEEDED:
+        if row is None or row.state is not TaskState.SUCCEEDED or (undone and undone.attempt != row.attempt):
             raise UnknownValue(path)
         return None if row.output_attempt is None else (row.path, row.output_attempt, "output")
 

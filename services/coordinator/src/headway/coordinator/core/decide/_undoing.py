@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from headway.coordinator.core import actions as do
 from headway.coordinator.core.decide import _nodes
-from headway.coordinator.core.rows import COMPENSATING, UNCOMPENSATED, EffectRow, undoing_generation
-from headway.coordinator.core.state import EFFECTS
+from headway.coordinator.core.rows import COMPENSATING, UNCOMPENSATED, EffectRow, undoing_generation, was_undone
+from headway.coordinator.core.state import EFFECTS, LATEST
 
 if TYPE_CHECKING:
     from headway.coordinator.core.decide._walk import Walk
@@ -22,7 +22,7 @@ def undo_rest(walk: Walk) -> bool:
     if not walk.graph.can_undo or walk.run.ending == UNCOMPENSATED:
         return False
     begun = 0
-    while (effect := walk.draft.latest_effect()) is not None:
+    while (effect := _next(walk)) is not None:
         if walk.run.is_paused:
             return True
         if begun == EFFECTS or walk.effort.is_half_spent:  # they failed at once, or nobody knows of them, each of them
@@ -33,6 +33,12 @@ def undo_rest(walk: Walk) -> bool:
         if walk.run.open_tasks:
             return True
     return False
+
+
+def _next(walk: Walk) -> EffectRow | None:
+    """What is to be undone next; what could not be undone since the run was reopened is left behind."""
+    last = walk.run.steering.undoing
+    return walk.draft.latest_effect(LATEST if last is None else last.place)
 
 
 def _undo(walk: Walk, effect: EffectRow) -> None:
@@ -51,9 +57,11 @@ def _undo(walk: Walk, effect: EffectRow) -> None:
     if not walk.run.is_compensating:
         walk.cancel_run_timers()  # what stopped the run does not stop what undoes it
         walk.emit(do.MarkRun(flag="ending", path=COMPENSATING))
-    walk.emit(do.TakeEffect(place=effect.place, path=effect.path, undone=True))
-    generation = undoing_generation(effect.attempt, row.attempt)
-    if walk.draft.task(undo) is None:
+    walk.emit(do.BeginUndoing(place=effect.place, path=effect.path, attempt=effect.attempt, gave=effect.gave))
+    before = walk.draft.task(undo)
+    is_undone = before is not None and was_undone(row, before)
+    generation = undoing_generation(effect.attempt, row.attempt, is_undone=is_undone)
+    if before is None:
         _nodes.create(walk, undo)
         walk.emit(do.SetGeneration(path=undo, generation=generation))
     else:  # it undid what the node did before

@@ -409,6 +409,8 @@ class Walk:
         spot = self.graph.spot(path)
         if spot.node.compensate is not None:
             self.emit(do.NoteEffect(path=path))
+        elif spot.name in spot.graph.undoes and (effect := self.run.steering.undoing) is not None:
+            self.emit(do.TakeEffect(place=effect.place, path=effect.path, undone=True))
         is_switch = spot.node.type is NodeType.SWITCH
         for edge in spot.outgoing:
             if edge.on is EdgeKind.SUCCESS and is_switch:
@@ -467,6 +469,7 @@ class Walk:
             self._fail_around(spot.scope)
         elif spot.name in spot.graph.undoes:
             self.emit(do.LeaveStanding(path=spot.beside(spot.graph.undoes[spot.name])))
+            self._doubt(spot, path)
 
     def _retry(self, path: str, via: str, failure: Failure, due_at: datetime, *, reported: bool) -> None:
         self.cancel_timers(path, only_attempt=True)
@@ -668,21 +671,33 @@ class Walk:
                 self._send(spot, edge, DEAD)
         if spot.node.compensate is not None and took_effect(self.row(path)):
             self.emit(do.NoteEffect(path=path))
+        elif spot.name in spot.graph.undoes:
+            self._doubt(spot, path)
+
+    def _doubt(self, spot: Spot, path: str) -> None:
+        """A node that undoes another did not succeed: what it did may be known."""
+        if took_effect(self.row(path)):
+            self.emit(do.DoubtUndoing(path=spot.beside(spot.graph.undoes[spot.name])))
 
     def look_back(self, paths: Iterable[str]) -> None:
         """Ask at once for the attempts that say whether tasks took effect that are about to end without an outcome."""
-        rows = (self.draft.task(path) for path in paths if self.graph.node(path).compensate is not None)
+        rows = (self.draft.task(path) for path in paths if self._is_looked_back_at(path))
         tried = (row for row in rows if row is not None and (row.tries or row.losses) and row.state in _BETWEEN)
         self.draft.require_attempts((row.path, row.attempt - 1) for row in tried)
+
+    def _is_looked_back_at(self, path: str) -> bool:
+        """It is undone, or undoes: whether it took effect matters when it ends without an outcome."""
+        node = self.graph.node(path)
+        return node.type in WORKER_NODES and (node.compensate is not None or bool(self.graph.owner(path)))
 
     def _may_have_begun(self, path: str, *, given_back: bool = False) -> bool:
         """True for a task between two attempts, when the last that a worker had ended without his word.
 
         One that was given back says nothing of those before.
         """
-        row, node = self.row(path), self.graph.node(path)
+        row = self.row(path)
         number = row.attempt if given_back or row.state in _BETWEEN else 0
-        if node.compensate is None or node.type not in WORKER_NODES or not (row.tries or row.losses):
+        if not self._is_looked_back_at(path) or not (row.tries or row.losses):
             return False
         while number > 1:
             number -= 1

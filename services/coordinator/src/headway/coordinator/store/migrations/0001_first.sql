@@ -284,9 +284,9 @@ CREATE TABLE effects (
     place   bigint   NOT NULL,                       -- the order in which they came
     path    text     NOT NULL,                       -- of the task
     attempt bigint   NOT NULL,
-    gave    text     NOT NULL,                       -- its output, nothing, or nobody knows
+    gave    text     NOT NULL,                       -- its output, nothing, or nobody knows (apart: undone, maybe)
     CONSTRAINT effects_pkey PRIMARY KEY (bucket, run_id, place),
-    CONSTRAINT effects_gave CHECK (gave IN ('output', 'nothing', 'unknown'))
+    CONSTRAINT effects_gave CHECK (gave IN ('output', 'nothing', 'unknown', 'apart'))
 );
 
 -- Runs that subflow nodes started: a row for each attempt. In the parent's bucket.

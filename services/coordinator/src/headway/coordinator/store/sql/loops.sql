@@ -202,10 +202,11 @@ ON CONFLICT (bucket, run_id, path) DO UPDATE SET name = EXCLUDED.name, place = E
 DELETE FROM waits WHERE bucket = $1 AND run_id = $2 AND path = $3;
 
 -- name: put_effects
--- What nodes that can be undone did.
+-- What nodes that can be undone did; of what may have been undone, that it is an effect apart.
 INSERT INTO effects (bucket, run_id, place, path, attempt, gave)
-SELECT $1, x.* FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::bigint[], $6::text[]) AS x;
+SELECT $1, x.* FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::bigint[], $6::text[]) AS x
+ON CONFLICT (bucket, run_id, place) DO UPDATE SET gave = EXCLUDED.gave;
 
 -- name: delete_effect
--- One that is being undone, or was done anew; many in one exchange.
+-- One that was undone, or done anew; many in one exchange.
 DELETE FROM effects WHERE bucket = $1 AND run_id = $2 AND place = $3;
