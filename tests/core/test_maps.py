@@ -438,13 +438,19 @@ BODIES = {
     "edges: [[x, l, z], [x, r, z]]}",
     "a child": "{type: subflow, workflow: other}",
     "a signal": '{type: wait_for_event, event: "paper-${item}"}',
+    "signals behind a join": "{nodes: {x: {type: join}, "
+    'l: {type: wait_for_event, event: "ink-${item}"}, r: {type: wait_for_event, event: "glue-${item}"}}, '
+    "edges: [[x, l], [x, r]]}",
+    "a repeat": '{type: repeat, while: "index < 2", max_iterations: 3, body: {type: join}}',
+    "a child in a repeat": '{type: repeat, while: "index < 2", max_iterations: 3, '
+    "body: {type: subflow, workflow: other}}",
 }
 
 
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("reopened", [None, "before it began", "when it had begun"])
 def test_what_items_need_to_begin_is_asked_for_at_once_however_many_begin(body: str, reopened: str | None) -> None:
-    if (body, reopened) == ("a child", "when it had begun"):
+    if "a child" in body and reopened == "when it had begun":
         return  # a run waits for its children before it is over
     world = begin(
         f"""

@@ -58,5 +58,10 @@ def decide(state: State, event: RunEvent) -> Decision | Need:
         _events.reduce(walk, event)
         walk.finish()
     except Missing as missing:
-        return Need(missing.keys, walk.effort.steps)
+        return Need(frozenset(walk.draft.guessed) or missing.keys, walk.effort.steps)
+    except Exception:
+        if not walk.draft.guessed:
+            raise
+    if walk.draft.guessed:
+        return Need(frozenset(walk.draft.guessed), walk.effort.steps)
     return Decision(walk.actions, walk.draft.changes, walk.effort.steps)

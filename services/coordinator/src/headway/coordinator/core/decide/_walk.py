@@ -103,7 +103,7 @@ class Walk:
     def __init__(self, state: State, event: Event) -> None:
         """Begin with nothing decided."""
         self.graph = state.graph
-        self.draft = Draft(state)
+        self.draft = Draft(state, guesses=True)
         self.projector = Projector(self.draft, event.at)
         self.at = event.at
         self.chance = event.chance
