@@ -407,8 +407,15 @@ class Draft:
             return self.state.scopes.get(path)
         if path in self._fresh or self._is_fresh(path):
             return None
-        self._guess(("scope", path))
-        return None
+        raise Missing([("scope", path)])
+
+    def is_begun(self, scope: str) -> bool:
+        """True for an item or iteration that is there. May be guessed."""
+        try:
+            return self.scope(scope) is not None
+        except Missing as missing:
+            self._guess(*missing.keys)
+            return False
 
     def items(self, loop: str, page: str, index: int) -> list[ScopeRow]:
         """Items from the index on that the page is about, in order: at most PAGE.

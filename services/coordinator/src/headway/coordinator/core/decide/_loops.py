@@ -257,7 +257,7 @@ def _look_ahead(walk: Walk, body: Graph, scopes: list[str]) -> int:
 
 def _assume_fresh(walk: Walk, scope: str) -> None:
     """Of a run that was never reopened, an item or iteration begins once; of others, unless it is there."""
-    if walk.run.epoch == 1 or walk.draft.scope(scope) is None:
+    if walk.run.epoch == 1 or not walk.draft.is_begun(scope):
         walk.draft.assume_fresh(scope)
 
 
