@@ -61,7 +61,7 @@ from tests.core.tables import Tables, copied
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 RUN_ID = "00000000000000000000000000000001"
-MOST_QUESTIONS = 40  # rounds of Need in one decision: far more than any graph here can cause
+MOST_QUESTIONS = 100  # rounds of Need in one decision: far more than any graph here can cause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -462,7 +462,7 @@ class World:
             else:
                 if answer is not None:
                     return answer, None
-                verdict = self._decide(state, event)
+                verdict = self._decide(state, event, question)
             if isinstance(verdict, Decision):
                 self.questions = question
                 return None, verdict
@@ -471,19 +471,19 @@ class World:
             self._load(state, verdict.keys)
         raise AssertionError(f"{event} asks and asks")
 
-    def _decide(self, state: State, event: RunEvent) -> Decision | Need:
+    def _decide(self, state: State, event: RunEvent, question: int) -> Decision | Need:
         if not self.thorough:
-            return decide(state, event)
+            return decide(state, event, questions=question)
         before = _copied(state)
         try:
-            verdict = decide(state, event)
+            verdict = decide(state, event, questions=question)
         finally:
             assert _same(before, state), "the decision changed its input"
         if isinstance(verdict, Decision) and state.run is not None:
             complete = self._whole_state()
             complete.instants.update(state.instants)
             complete.child_ids.update(state.child_ids)
-            whole = decide(complete, event)
+            whole = decide(complete, event, questions=question)
             assert isinstance(whole, Decision)
             assert whole.actions == verdict.actions, "the decision depends on what happens to be loaded"
             assert whole.changes == verdict.changes, "the changes depend on what happens to be loaded"

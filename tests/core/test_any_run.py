@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headway.coordinator.core import state
+from headway.coordinator.core import decide, state
 from headway.coordinator.core.compiler import compile_workflow
 from headway.coordinator.core.compiler.faults import Code
-from headway.coordinator.core.decide import _loops, _taking_up, _walk
+from headway.coordinator.core.decide import _loops, _taking_up
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState
 from tests.core import invariants, tables
@@ -62,7 +62,7 @@ def test_so_it_is_where_a_decision_has_no_room_for_all_items(name: str, seed: in
     world = World(workflow(choices, simple=name in SIMPLE, most_nodes=4, loops=1))
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (state, _walk, _loops, _taking_up, tables):
+        for module in (state, decide, _loops, _taking_up, tables):
             patch.setattr(module, "PAGE", 2)
         SCENARIOS[name](begin(world), choices)
 

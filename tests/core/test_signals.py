@@ -40,6 +40,29 @@ def test_a_signal_sent_before_the_wait_begins_is_not_lost() -> None:
     assert world.state is RunState.SUCCEEDED
 
 
+def test_however_many_nodes_begin_to_wait_they_ask_for_their_signals_at_once() -> None:
+    waits = [f"w{number}" for number in range(30)]
+    world = begin(
+        "\n".join(
+            [
+                "nodes:",
+                "  first: {type: call, handler: a}",
+                *(f'  {name}: {{type: wait_for_event, event: "{name}-${{input}}"}}' for name in waits),
+                "edges:",
+                *(f"  - [first, {name}]" for name in waits),
+            ]
+        ),
+        7,
+    )
+    world.signal("w3-7", "kept")
+
+    world.run_task("first")
+
+    assert world.questions <= 5
+    assert world.output("w3") == "kept"
+    assert world.waiting() == sorted(set(waits) - {"w3"})
+
+
 def test_the_oldest_wait_of_that_name_takes_it_and_no_other() -> None:
     world = begin(WAITS)
     world.advance(seconds=1)

@@ -27,9 +27,9 @@ from tests.rpc.world import ONE, World, until
 def cost(monkeypatch: pytest.MonkeyPatch, steps: int, told: Callable[[str], object] = str) -> None:
     """Each decision counts as if it had spent so many steps; `told` hears whose it is."""
 
-    def costly(state: State, event: RunEvent) -> Decision | Need:
+    def costly(state: State, event: RunEvent, *, questions: int) -> Decision | Need:
         told(state.run_id)
-        return replace(decide(state, event), steps=steps)
+        return replace(decide(state, event, questions=questions), steps=steps)
 
     monkeypatch.setattr(deciding, "decide", costly)
 
@@ -69,12 +69,12 @@ async def test_however_much_a_decision_costs_the_first_of_a_batch_is_made(
     runs = await started(world, 3)
     asked: set[int] = set()
 
-    def costly(state: State, event: RunEvent) -> Decision | Need:
+    def costly(state: State, event: RunEvent, *, questions: int) -> Decision | Need:
         if state.run_id == runs[1] and id(state) not in asked:  # each transaction loads anew
             asked.add(id(state))
             states.append(state)
             return Need(frozenset({("task", "nothing")}), BATCH_STEPS)
-        return decide(state, event)
+        return decide(state, event, questions=questions)
 
     states: list[State] = []  # so that no other has its place in memory
     monkeypatch.setattr(deciding, "decide", costly)

@@ -34,6 +34,7 @@ TimerKey: TypeAlias = tuple[str, str, int]  # (path, kind, attempt)
 PAGE = 100  # items of a map that one page has
 EFFECTS = 4  # that one page has
 LATEST = 1 << 62  # a place behind all effects
+NO_RUN = "0" * 32  # the id of a run, as long as it is only guessed
 FIRST_WAITS = 4  # nodes that are asked first whether a signal fits; mostly the first takes it
 PAGES: Mapping[str, frozenset[RunState]] = {
     "running": frozenset({RunState.RUNNING}),
@@ -175,14 +176,21 @@ class State(Struct):
 
 
 class Draft:
-    """A state with a decision's changes laid over it. Reading what was not loaded raises Missing."""
+    """A state with a decision's changes laid over it. Reading what was not loaded raises Missing.
 
-    __slots__ = ("_absent", "_fresh", "changes", "state")
+    Attributes:
+        guessed: what was read as if nothing were there, though it was not loaded. What follows is no decision,
+            but a hint at what else there will be to ask for: many nodes ask together then, and not one by one.
+    """
 
-    def __init__(self, state: State) -> None:
-        """Lay nothing over it yet."""
+    __slots__ = ("_absent", "_fresh", "_guesses", "changes", "guessed", "state")
+
+    def __init__(self, state: State, *, guesses: bool = False) -> None:
+        """Lay nothing over it yet. `guesses`: read on behind rows, of which there mostly are none; else raise."""
         self.state = state
         self.changes = Changes()
+        self.guessed: set[Key] = set()
+        self._guesses = guesses
         self._absent: set[str] = set()
         self._fresh: set[str] = set()
 
@@ -196,6 +204,12 @@ class Draft:
 
     def _is_fresh(self, path: str) -> bool:
         return bool(self._fresh) and scope_of(path) in self._fresh
+
+    def _guess(self, *keys: Key) -> None:
+        """Take it that nothing is there. Raises Missing unless that may be guessed."""
+        if not self._guesses:
+            raise Missing(keys)
+        self.guessed.update(keys)
 
     @property
     def run(self) -> RunRow:
@@ -280,7 +294,8 @@ class Draft:
     def child_id(self, path: str, attempt: int) -> str:
         """The id of the run that an attempt of a subflow node starts."""
         if (path, attempt) not in self.state.child_ids:
-            raise Missing([("child_id", path, attempt)])
+            self._guess(("child_id", path, attempt))
+            return NO_RUN
         return self.state.child_ids[path, attempt]
 
     def require_child_ids(self, attempts: Iterable[tuple[str, int]]) -> None:
@@ -394,6 +409,14 @@ class Draft:
             return None
         raise Missing([("scope", path)])
 
+    def is_begun(self, scope: str) -> bool:
+        """True for an item or iteration that is there. May be guessed."""
+        try:
+            return self.scope(scope) is not None
+        except Missing as missing:
+            self._guess(*missing.keys)
+            return False
+
     def items(self, loop: str, page: str, index: int) -> list[ScopeRow]:
         """Items from the index on that the page is about, in order: at most PAGE.
 
@@ -406,7 +429,8 @@ class Draft:
         first = index
         while not self.state.complete:
             if (page, loop, first) not in self.state.pages:
-                raise Missing([(page, loop, first)])
+                self._guess((page, loop, first))
+                break
             last = self.state.pages[page, loop, first]
             if last is None or sum(row.index <= last for row in found) >= PAGE:
                 break
@@ -503,7 +527,7 @@ class Draft:
         loaded = self.state.signals.get(name)
         if loaded is None:
             if not self.state.complete:
-                raise Missing([("signals", name)])
+                self._guess(("signals", name))
             loaded = []
         changed = self.changes.signals
         rows = [changed.get(row.seq, row) for row in loaded]
@@ -522,7 +546,7 @@ class Draft:
         loaded = self.state.taken.get(path)
         if loaded is None:
             if not (self.state.complete or self._is_fresh(path)):
-                raise Missing([("taken", path)])
+                self._guess(("taken", path))
             loaded = []
         changed = {seq: row for seq, row in self.changes.signals.items() if row.taken_by == path}
         rows = [row for row in loaded if row.seq not in changed]

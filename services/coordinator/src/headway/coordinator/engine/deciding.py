@@ -153,6 +153,7 @@ class _Batch:
         self._plans = plans
         self._tickets = tickets
         self._spent = 0  # steps
+        self._questions: Counter[UUID] = Counter()  # of what is being decided about each run
         self._turn_ends = TURN_STEPS
         self._waits = any(ticket.waits for ticket in tickets)  # such a batch is of one run: nothing else is held
         self._by_run: dict[UUID, deque[Ticket[Submission]]] = {}
@@ -375,14 +376,17 @@ class _Batch:
 
     def _decide_run(self, tickets: deque[Ticket[Submission]], now: datetime) -> frozenset[Key] | None:
         """Decide a run's tickets in order, for a turn; return what is needed for the next one, if anything is."""
+        run_id = tickets[0].item.run_id
         while tickets and self._spent < self._turn_ends:
             try:
                 self.result.outcomes.append((tickets[0], self._decide_one(tickets[0], now)))
             except Missing as missing:
+                self._questions[run_id] += 1
                 return missing.keys
             except Refusal as refusal:
                 self.result.outcomes.append((tickets[0], bare(refusal)))
             tickets.popleft()
+            del self._questions[run_id]
         return None
 
     def _decide_one(self, ticket: Ticket[Submission], now: datetime) -> object:
@@ -406,7 +410,7 @@ class _Batch:
             if judged is Answer.DUPLICATE and isinstance(item, ReportSucceeded) and item.wish is not None:
                 self._eager.repeat(ticket, item, item.wish, saving)
             return judged
-        verdict = decide(state, event)
+        verdict = decide(state, event, questions=self._questions[item.run_id])
         self._spent += verdict.steps
         if isinstance(verdict, Need):
             raise Missing(verdict.keys)

@@ -18,9 +18,11 @@ from headway.coordinator.core.decide._walk import Walk
 from headway.coordinator.core.decide._wants import wants
 from headway.coordinator.core.events import RunEvent
 from headway.coordinator.core.missing import Key, Missing
-from headway.coordinator.core.state import Changes, State
+from headway.coordinator.core.state import PAGE, Changes, State
 
-__all__ = ["Decision", "Need", "decide", "wants"]
+__all__ = ["PATIENCE", "Decision", "Need", "decide", "wants"]
+
+PATIENCE = 16  # questions, after which a decision has half as much room
 
 
 class Need(Struct, frozen=True):
@@ -46,17 +48,27 @@ class Decision(Struct, frozen=True):
     steps: int = 0
 
 
-def decide(state: State, event: RunEvent) -> Decision | Need:
+def decide(state: State, event: RunEvent, *, questions: int = 0) -> Decision | Need:
     """Reduce one event. The state is not changed.
+
+    Args:
+        state: the run's rows, as far as they were loaded.
+        event: what happened.
+        questions: how often it asked already. Each time it began anew, and it has to end: it leaves more to the next.
 
     Raises:
         Refusal: the caller asked for what the run cannot do now.
         IllegalTransition: a broken invariant; the shell rolls back.
     """
-    walk = Walk(state, event)
+    walk = Walk(state, event, max(1, PAGE >> questions // PATIENCE))
     try:
         _events.reduce(walk, event)
         walk.finish()
     except Missing as missing:
-        return Need(missing.keys, walk.effort.steps)
+        return Need(frozenset(walk.draft.guessed) or missing.keys, walk.effort.steps)
+    except Exception:
+        if not walk.draft.guessed:
+            raise
+    if walk.draft.guessed:
+        return Need(frozenset(walk.draft.guessed), walk.effort.steps)
     return Decision(walk.actions, walk.draft.changes, walk.effort.steps)

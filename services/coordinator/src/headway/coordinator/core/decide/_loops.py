@@ -196,8 +196,6 @@ def _begin_next(walk: Walk, spot: Spot, loop: LoopRow, count: int) -> None:
     scopes = {scope_at(path, loop.started + number): item for number, item in enumerate(items)}
     if where is not None:
         walk.places |= {scope: item.place for scope, item in scopes.items()}
-    if walk.run.epoch > 1:
-        walk.draft.require_scopes(scopes)
     for scope in scopes:
         _assume_fresh(walk, scope)
     ready = _look_ahead(walk, spot.graph.bodies[spot.name], [s for s, item in scopes.items() if item.problem is None])
@@ -259,7 +257,7 @@ def _look_ahead(walk: Walk, body: Graph, scopes: list[str]) -> int:
 
 def _assume_fresh(walk: Walk, scope: str) -> None:
     """Of a run that was never reopened, an item or iteration begins once; of others, unless it is there."""
-    if walk.run.epoch == 1 or walk.draft.scope(scope) is None:
+    if walk.run.epoch == 1 or not walk.draft.is_begun(scope):
         walk.draft.assume_fresh(scope)
 
 

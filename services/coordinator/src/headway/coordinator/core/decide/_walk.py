@@ -56,7 +56,7 @@ from headway.coordinator.core.rows import (
     TokenRow,
     took_effect,
 )
-from headway.coordinator.core.state import PAGE, Draft, State
+from headway.coordinator.core.state import Draft, State
 
 MEMORY = 4 << 20  # bytes of results of maps that one decision reads for items that it begins
 GRACE = timedelta(seconds=60)  # for holders to stop when nobody said otherwise: twice what a default lease renews in
@@ -100,15 +100,15 @@ class Walk:
         "instead", "looks", "overruns", "places", "projector", "room", "undoing",
     )  # fmt: skip
 
-    def __init__(self, state: State, event: Event) -> None:
+    def __init__(self, state: State, event: Event, room: int) -> None:
         """Begin with nothing decided."""
         self.graph = state.graph
-        self.draft = Draft(state)
+        self.draft = Draft(state, guesses=True)
         self.projector = Projector(self.draft, event.at)
         self.at = event.at
         self.chance = event.chance
         self.actions: list[do.Action] = []
-        self.room = PAGE
+        self.room = room
         self.looks = LOOKS
         self.overruns = 0
         self._memory = MEMORY
