@@ -63,8 +63,7 @@ class TooLargeError(Exception):
 
 def need_room(what: str, size: int) -> None:
     """Raise TooLargeError when so many bytes of JSON are more than can be stored."""
-    failure = too_large(what, size)
-    if failure is not None:
+    if size > LIMIT and (failure := too_large(what, size)) is not None:
         raise TooLargeError(failure)
 
 
