@@ -133,6 +133,17 @@ async def test_show_tells_the_trace_that_a_run_is_in(headway: CommandLine, coord
     assert (await headway("show", "r1", "--json")).document["run"]["trace_id"] == traced.trace_id
 
 
+@pytest.mark.parametrize("given", ["null", "{}", "7"])
+async def test_show_prints_the_input_whatever_it_is(
+    given: str, headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    begun = run(runs_pb2.RUN_STATE_RUNNING)
+    begun.input = given.encode()
+    coordinator.script("runs.Get", runs_pb2.GetResponse(run=begun))
+
+    assert f"input     {given}" in (await headway("show", "r1")).out.splitlines()
+
+
 async def test_a_large_input_or_output_is_cut_where_people_read_it_and_whole_in_json(
     headway: CommandLine, coordinator: ScriptedCoordinator
 ) -> None:

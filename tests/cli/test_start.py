@@ -45,6 +45,22 @@ async def test_input_can_come_from_a_file_or_from_standard_input(
     assert [request.input for request in coordinator.requests["runs.Start"]] == [b"[1]", b"[2]"]
 
 
+async def test_an_input_of_null_is_kept_and_one_that_is_left_out_is_an_empty_object(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Start", *[runs_pb2.StartResponse(run_id="r1")] * 2)
+    coordinator.script("runs.SignalWithStart", *[runs_pb2.SignalWithStartResponse()] * 2)
+    signal = ("signal", "paid", "--key", "k", "--workflow", "orders", "--start")
+
+    await headway("start", "orders", "--input", "null")
+    await headway("start", "orders")
+    await headway(*signal, "--input", "null")
+    await headway(*signal)
+
+    assert [request.input for request in coordinator.requests["runs.Start"]] == [b"null", b"{}"]
+    assert [request.start.input for request in coordinator.requests["runs.SignalWithStart"]] == [b"null", b"{}"]
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

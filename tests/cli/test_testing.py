@@ -63,6 +63,17 @@ async def test_cases_that_pass_are_listed_with_what_they_covered(
     ]
 
 
+async def test_a_workflow_is_no_test_file_and_its_own_name_says_where_tests_go(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = await run(["test", str(file.parent / "flows" / "example.yaml")])
+
+    assert code == 1
+    said = "".join(capsys.readouterr())
+    assert "this is a workflow, no test file — write its tests to example.test.yaml" in said
+    assert "unknown key" not in said
+
+
 async def test_a_case_that_fails_is_told_with_its_line_and_its_story(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from headway.api.definitions.v1 import definitions_pb2
 from headway.api.runs.v1 import runs_pb2
-from headway.client import Client, ReopenedChild, RetryPlan, RunFilter, RunState, TaskState
+from headway.client import Client, NewRun, ReopenedChild, RetryPlan, RunFilter, RunState, TaskState
 from tests.client.scripted_coordinator import ScriptedCoordinator
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 500_000, tzinfo=UTC)
@@ -37,14 +37,33 @@ async def test_start_sends_the_input_as_json_with_the_namespace_key_and_version(
     assert (started.run_id, started.existed, started.version) == ("r1", True, 4)
 
 
-async def test_start_without_input_or_key_sends_neither(client: Client, coordinator: ScriptedCoordinator) -> None:
+async def test_start_without_input_or_key_sends_an_empty_object_and_no_key(
+    client: Client, coordinator: ScriptedCoordinator
+) -> None:
     coordinator.script("runs.Start", runs_pb2.StartResponse(run_id="r1"))
 
     await client.start("orders")
 
     request = coordinator.requests["runs.Start"][0]
-    assert request.input == b""
+    assert request.input == b"{}"
     assert not request.HasField("key")
+
+
+async def test_an_input_of_none_is_null_and_one_that_is_left_out_an_empty_object(
+    client: Client, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.script("runs.Start", runs_pb2.StartResponse(run_id="r1"))
+    coordinator.script("runs.StartMany", runs_pb2.StartManyResponse())
+    coordinator.script("runs.SignalWithStart", *[runs_pb2.SignalWithStartResponse()] * 2)
+
+    await client.start("orders", None)
+    await client.start_many([NewRun("orders", None), NewRun("orders")])
+    await client.signal_with_start("orders", "k", "paid", input=None)
+    await client.signal_with_start("orders", "k", "paid")
+
+    assert coordinator.requests["runs.Start"][0].input == b"null"
+    assert [item.input for item in coordinator.requests["runs.StartMany"][0].items] == [b"null", b"{}"]
+    assert [request.start.input for request in coordinator.requests["runs.SignalWithStart"]] == [b"null", b"{}"]
 
 
 async def test_an_empty_key_is_sent_for_the_server_to_refuse(client: Client, coordinator: ScriptedCoordinator) -> None:

@@ -45,7 +45,7 @@ async def test_runs_are_sent_as_start_sends_them(client: Client, coordinator: Sc
 
     (request,) = coordinator.requests[METHOD]
     assert request.items[0] == coordinator.requests["runs.Start"][0]
-    assert (request.items[1].namespace, request.items[1].workflow, request.items[1].input) == ("shop", "other", b"")
+    assert (request.items[1].namespace, request.items[1].workflow, request.items[1].input) == ("shop", "other", b"{}")
     assert not request.items[1].HasField("key")
 
 

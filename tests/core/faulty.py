@@ -161,6 +161,19 @@ TABLE = [
         [(3, 38, "not_a_template")],
     ),
     (
+        "templates in the texts of code, which are none there",
+        "workflow: w\nnodes:\n  a:\n    type: python\n    code: |\n      def run(input):\n"
+        "          'tells ${input.x}'  # ${input.x}\n"
+        "          é = 'é'; b = 'é ${input.order.id}' + \"${item}\" + f\"${input.get('x')}\" + '$${vars.x} ${items} ${x}'\n"
+        "          return b\n",
+        [(8, 27, "not_a_template"), (8, 49, "not_a_template")],
+    ),
+    (
+        "templates in code whose lines end in other ways",
+        "workflow: w\nnodes:\n  a: {type: python, code: \"def run(input):\\r  a = 1\\r\\n  return '${vars.x}'\\r\"}\n",
+        [(3, 27, "not_a_template")],
+    ),
+    (
         "a template that is not closed",
         'workflow: w\nnodes:\n  a: {type: call, handler: h, input: "a ${input.x"}\n',
         [(3, 41, "template_syntax")],

@@ -20,11 +20,16 @@ from headway.client import Client, KeyReused, NewRun, Started
 from headway.coordinator.engine import definitions
 from headway.coordinator.ids import key_bucket
 from headway.coordinator.store import starting
-from tests.rpc.world import ONE, TWO, World, refusal_of, until
+from tests.rpc.world import EVENT, ONE, TWO, World, refusal_of, until
 
 STRICT = (
     "workflow: one\ninput_schema: {type: object, required: [order]}\n"
     "nodes:\n  work: {type: call, handler: h.work, input: '${input}'}\n"
+)
+
+NOTHING = (
+    'workflow: nothing\ninput_schema: {type: "null"}\n'
+    "nodes:\n  work: {type: call, handler: h.work, input: {got: '${input}'}}\n"
 )
 
 
@@ -81,6 +86,38 @@ async def test_each_item_of_a_list_is_judged_by_itself(world: World) -> None:
     assert [(run.existed, run.version) for run in started] == [(False, 1)] * 3
     assert sorted(dispatch.run_id for dispatch in await world.dispatches()) == sorted(run.run_id for run in started)
     assert await world.one("SELECT count(*) FROM start_keys") == 1
+
+
+async def test_an_input_of_null_is_kept_and_is_another_than_none_at_all(world: World) -> None:
+    await world.first.deploy(ONE, NOTHING)
+    ask = item("nothing", input=b"null", key="k")
+
+    run_id = (await world.first.runs.Start(ask)).run_id
+    again, none = await start_many(world, item("nothing", input=b"null", key="k"), item("nothing", key="k"))
+    await start_many(world, item(key="n"))
+    same, other = await start_many(world, item(key="n", input=b"{}"), item(key="n", input=b"null"))
+
+    assert (again.started.run_id, again.started.existed, same.started.existed) == (run_id, True, True)
+    assert [none.refusal.reason, other.refusal.reason] == ["KEY_REUSED", "KEY_REUSED"]
+    assert (await world.first.get(run_id)).run.input == b"null"
+    (dispatch,) = await world.dispatches(run_id)
+    assert (await world.first.grant(dispatch)).input == b'{"got":null}'
+    refused = await refusal_of(world.first.runs.Start(item("nothing")))
+    assert (refused.reason, refused.metadata["problem"]) == ("INVALID_INPUT", "must be of type null, not object")
+
+
+async def test_null_is_kept_where_a_signal_starts_a_run(world: World) -> None:
+    await world.first.deploy(EVENT)
+    start = item("waiting", key="k", input=b"null")
+
+    run_id = (
+        await world.first.runs.SignalWithStart(
+            runs_pb2.SignalWithStartRequest(start=start, name="approval", payload=b"null")
+        )
+    ).run.run_id
+
+    assert (await world.first.get(run_id)).run.input == b"null"
+    assert (await world.first.task(run_id, "ask")).output == b"null"
 
 
 async def test_a_list_that_is_repeated_is_answered_as_the_first_time(world: World) -> None:

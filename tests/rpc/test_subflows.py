@@ -47,6 +47,24 @@ async def test_a_child_runs_and_its_output_is_the_nodes_however_often_it_is_told
     assert await world.first.state(parent) == "SUCCEEDED"
 
 
+@pytest.mark.parametrize(
+    ("written", "given"), [(", input: null", b"null"), (", input: '${input.none}'", b"null"), ("", b"{}")]
+)
+async def test_a_child_is_given_null_where_that_is_its_input_and_an_empty_object_where_none_is(
+    written: str, given: bytes, world: World
+) -> None:
+    leaf = "workflow: leaf\nnodes:\n  work: {type: call, handler: h.work, input: '${input}'}\n"
+    parent = f"workflow: parent\nnodes:\n  child: {{type: subflow, workflow: leaf{written}}}\n"
+    await world.first.deploy(leaf, parent)
+    await world.first.start("parent", {"none": None})
+
+    (start,) = await handovers(world, "StartChild")
+    await carry_all(world)
+
+    assert (await world.first.get(start.run_id)).run.input == given
+    assert (await world.first.grant(await world.dispatch(start.run_id))).input == given
+
+
 async def test_a_child_that_fails_fails_its_node_and_is_named_with_its_failing_nodes(world: World) -> None:
     parent, child = await begun(world, LEAF, PARENT)
     await carry_all(world)

@@ -180,6 +180,51 @@ def test_a_node_in_a_body_is_named_with_its_item_where_one_is_meant(text: str, f
     assert [str(each) for each in report_on(LOOP, text).faults] == [fault]
 
 
+WAITS = "warning: further checks wait until what is found here is mended"
+HIDING = [
+    (
+        "case: 1\ncases: [{name: it, mocks: {charg: {outputs: 1}}, expect: {path: [shp], never: [chrge]}}]",
+        ["key case", "charg;", "key outputs", "node shp", "node chrge"],
+    ),
+    ("cases: [{name: it, mock: {charg: {}}, expect: {path: [shp]}}]", ["key mock ", "node shp", WAITS]),
+    ("mocks: [{charg: {}}]\ncases: [{name: it}]", ["mocks must be a map", WAITS]),
+    ("cases: [{name: it, at: [{skip: 3, run: ship}]}]", ["skip must be text", "ship is no subflow node"]),
+    ("childs: [child.yaml]\ncases: [{name: it, expect: {path: [charge/x, shp]}}]", ["key childs", "node shp", WAITS]),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), HIDING, ids=[each[0] for each in HIDING])
+def test_names_are_checked_whatever_else_is_wrong_and_what_hides_some_is_said(text: str, said: list[str]) -> None:
+    faults = sorted(map(str, report_on(FLOW, text).faults), key=lambda fault: WAITS in fault)
+
+    assert len(faults) == len(said), faults
+    assert all(part in fault for part, fault in zip(said, faults, strict=True)), faults
+
+
+def test_faults_of_the_test_file_and_of_the_workflow_are_told_together() -> None:
+    report = report_on("nodes: {a: {type: cal}}", "case: 1\n" + CASE % "input: 1")
+
+    assert [str(fault) for fault in report.workflow.faults] == [
+        "2:19: error: there is no node type cal; did you mean call?"
+    ]
+    assert [str(fault) for fault in report.faults] == [
+        "2:1: error: unknown key case in a test file; did you mean cases?",
+        f"2:1: {WAITS}",
+    ]
+
+
+def test_a_workflow_in_place_of_a_test_file_is_told_where_its_tests_go() -> None:
+    flow = "workflow: trip\nnodes: {a: {type: call, handler: h}}\nedges: []\ninput_schema: {}\n"
+    said = (
+        "1:1: error: this is a workflow, no test file; write its tests to trip.test.yaml, which begins with "
+        "`workflow: trip.yaml`"
+    )
+
+    reports = [run_tests(flow, lambda _: flow, name=name) for name in ("trip.yaml", "trip.test.yaml")]
+
+    assert [[str(fault) for fault in report.faults] for report in reports] == [[said], [said]]
+
+
 def test_keys_of_ones_own_stand_at_the_top_and_say_nothing() -> None:
     report = report_on(FLOW, "x-mocks: &mocks {charge: {output: 1}}\ncases: [{name: it, mocks: *mocks}]")
 
@@ -190,7 +235,7 @@ def test_keys_of_ones_own_stand_at_the_top_and_say_nothing() -> None:
 def test_what_is_no_yaml_is_said_as_for_workflows() -> None:
     report = report_on(FLOW, "cases: [")
 
-    assert [fault.code for fault in report.faults] == ["yaml_syntax"]
+    assert [fault.code for fault in report.faults] == ["yaml_syntax", "checks_wait"]
 
 
 def test_a_workflow_that_cannot_be_read_is_a_fault_where_it_is_named() -> None:
@@ -200,7 +245,8 @@ def test_a_workflow_that_cannot_be_read_is_a_fault_where_it_is_named() -> None:
     report = run_tests("workflow: flow.yaml\ncases: [{name: it}]", read)
 
     assert [str(fault) for fault in report.faults] == [
-        "1:11: error: cannot read flow.yaml: no such file; name it as it is seen from this file"
+        "1:11: error: cannot read flow.yaml: no such file; name it as it is seen from this file",
+        f"1:11: {WAITS}",
     ]
 
 

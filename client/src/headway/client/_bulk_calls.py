@@ -12,7 +12,7 @@ from headway.client import _translate
 from headway.client._refusals import item_refusal
 from headway.client._request_id import new_request_id
 from headway.client._trace import current_traceparent
-from headway.client._values import Signalled
+from headway.client._values import NO_INPUT, Signalled
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -179,7 +179,7 @@ class BulkCalls:
         Args:
             key: Its idempotency key.
             name: As a wait_for_event node spells it.
-            payload: A JSON value.
+            payload: A JSON value; left out: null.
             workflow: The run must be of this workflow; None: of any.
             id: As in `signal`.
             ttl: As in `signal`.
@@ -209,7 +209,7 @@ class BulkCalls:
         name: str,
         payload: JsonInput = None,
         *,
-        input: JsonInput = None,  # noqa: A002 - the word that the YAML, the protocol and the command line use
+        input: JsonInput = NO_INPUT,  # noqa: A002 - the word that the YAML, the protocol and the command line use
         labels: Mapping[str, str] | None = None,
         id: str = "",  # noqa: A002  the word of the contract
         ttl: timedelta | None = None,
@@ -221,8 +221,8 @@ class BulkCalls:
             workflow: Its name.
             key: Idempotency key: of all that call with it, one starts the run, and all signal it.
             name: As a wait_for_event node spells it.
-            payload: A JSON value.
-            input: For the start; None means {}.
+            payload: A JSON value; left out: null.
+            input: For the start: a JSON value; None is null. Left out: {}.
             labels: For the start.
             id: As in `signal`.
             ttl: As in `signal`.
@@ -236,7 +236,7 @@ class BulkCalls:
             namespace=self._namespace,
             workflow=workflow,
             key=key,
-            input=b"" if input is None else _translate.to_json(input),
+            input=_translate.to_json(input),
             labels=labels,
             request_id=request_id or new_request_id(),
             traceparent=current_traceparent(),

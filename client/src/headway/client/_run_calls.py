@@ -13,7 +13,7 @@ from headway.client._filters import RunFilter
 from headway.client._refusals import item_refusal
 from headway.client._request_id import new_request_id
 from headway.client._trace import current_traceparent
-from headway.client._values import NewRun, Outcome, Progress
+from headway.client._values import NO_INPUT, NewRun, Outcome, Progress
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ class RunCalls:
     async def start(
         self,
         workflow: str,
-        input: JsonInput = None,  # noqa: A002 - the word that the YAML, the protocol and the command line use
+        input: JsonInput = NO_INPUT,  # noqa: A002 - the word that the YAML, the protocol and the command line use
         *,
         key: str | None = None,
         version: int | None = None,
@@ -57,7 +57,7 @@ class RunCalls:
 
         Args:
             workflow: Its name.
-            input: A JSON value; None means {}.
+            input: A JSON value; None is null. Left out: {}.
             key: Idempotency key, 1 to 200 characters: the same key with the same request names the same run.
             version: The version to run; None: the deployed one.
             labels: What it can be found by besides, by name; they go before those of the definition.
@@ -107,7 +107,7 @@ class RunCalls:
         return runs_pb2.StartRequest(
             namespace=self._namespace,
             workflow=new.workflow,
-            input=b"" if new.input is None else _translate.to_json(new.input),
+            input=_translate.to_json(new.input),
             key=new.key,
             request_id=new.request_id,
             version=new.version or 0,
@@ -267,7 +267,7 @@ class RunCalls:
         Args:
             run_id: The run.
             name: What a node waits for.
-            payload: JSON.
+            payload: A JSON value; left out: null.
             id: Tells the event from others of its name: with the same id, only the first counts, and what is sent again
                 is answered with `is_repeat`. Empty: each counts.
             ttl: How long it may wait for a node to take it. None: as long as the run lasts.
@@ -372,7 +372,7 @@ class RunCalls:
         Args:
             run_id: The run.
             node: The node's path.
-            output: A JSON value. Of a switch: `{"to": node}`; of a set node: a dict of its values.
+            output: A JSON value; left out: null. Of a switch: `{"to": node}`; of a set node: a dict of its values.
             reason: For people; kept in the history.
             request_id: UUID; None: a new one.
 

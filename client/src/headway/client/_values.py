@@ -20,6 +20,9 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 JsonInput: TypeAlias = "bool | int | float | str | Sequence[JsonInput] | Mapping[str, JsonInput] | None"
 """A JSON value as it is taken: read-only, so that `dict[str, int]` is one."""
 
+NO_INPUT: Mapping[str, JsonInput] = {}
+"""The input of a run that is given none."""
+
 
 class RunState(StrEnum):
     """Where a run stands."""
@@ -353,7 +356,7 @@ class NewRun:
 
     Attributes:
         workflow: Its name.
-        input: A JSON value; None means {}.
+        input: A JSON value; None is null. Left out: {}.
         key: Idempotency key; None: none.
         version: The version to run; None: the deployed one.
         labels: What it can be found by besides, by name.
@@ -361,7 +364,7 @@ class NewRun:
     """
 
     workflow: str
-    input: JsonInput = None
+    input: JsonInput = field(default_factory=dict[str, JsonInput])
     key: str | None = field(default=None, kw_only=True)
     version: int | None = field(default=None, kw_only=True)
     labels: Mapping[str, str] = field(default_factory=dict[str, str], kw_only=True)

@@ -59,7 +59,11 @@ class Start(Command):
         """Add what a run is started with."""
         parser.add_argument("workflow", metavar="WORKFLOW", help="its name")
         parser.add_argument(
-            "--input", type=json_value, metavar="JSON|@FILE|@-", help="JSON, a file, or standard input; else {}"
+            "--input",
+            type=json_value,
+            default={},
+            metavar="JSON|@FILE|@-",
+            help="JSON (null is kept as null), a file, or standard input; else {}",
         )
         parser.add_argument("--key", help="idempotency key: the same key with the same input names the same run")
         parser.add_argument("--version", type=at_least_one, metavar="N", help="else the deployed version")
@@ -91,7 +95,8 @@ class Start(Command):
         run, _ = await follow(session, started.run_id)
         if session.output.for_people:
             tell_outcome(session, run)
-            _print_json(session.output, "output", run.output)
+            if run.output is not None:
+                session.output.say(_json_line("output", run.output))
         else:
             session.output.document({**_ended(run), "existed": started.existed, "version": started.version})
         return exit_of(run.state)
@@ -413,8 +418,9 @@ def _header(output: Output, run: Run, now: datetime) -> None:
         output.say(f"trace     {run.trace_id}")
     if run.error is not None:
         output.say(f"error     {run_error_line(run.error)}", style="red")
-    _print_json(output, "input", run.input, LONGEST_PAYLOAD)
-    _print_json(output, "output", run.output, LONGEST_PAYLOAD)
+    output.say(_json_line("input", run.input, LONGEST_PAYLOAD))
+    if run.output is not None:
+        output.say(_json_line("output", run.output, LONGEST_PAYLOAD))
 
 
 def _failure(output: Output, run_id: str, task: Task) -> None:
@@ -436,9 +442,7 @@ def _failure(output: Output, run_id: str, task: Task) -> None:
         output.say(f"  what failed in it: headway show {run_id} {task.path} --state failed", style="dim")
 
 
-def _print_json(output: Output, label: str, value: Json, longest: int | None = None) -> None:
-    if value is None:
-        return
+def _json_line(label: str, value: Json, longest: int | None = None) -> str:
     text = json.dumps(plain(value), ensure_ascii=False)
     cut = text if longest is None or len(text) <= longest else f"{text[:longest]} … (--json has all of it)"
-    output.say(f"{label:<9} {cut}")
+    return f"{label:<9} {cut}"

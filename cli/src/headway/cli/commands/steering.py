@@ -55,7 +55,11 @@ class Signal(Command):
         parser.add_argument("--workflow", metavar="NAME", help="with --key: the run must be of this workflow")
         parser.add_argument("--start", action="store_true", help="start a run of --workflow if --key has none")
         parser.add_argument(
-            "--input", type=json_value, metavar="JSON|@FILE|@-", help="with --start: the run's input; else {}"
+            "--input",
+            type=json_value,
+            default={},
+            metavar="JSON|@FILE|@-",
+            help="with --start: the run's input (null is kept as null); else {}",
         )
 
     async def run(self, session: Session) -> Exit:

@@ -120,7 +120,13 @@ def _run(file: Path, text: str, wanted: str) -> "FileReport":
             )
         return Returned(output=output)
 
-    return run_tests(text, read_workflow, is_wanted=lambda name: wanted.lower() in name.lower(), run_python=run_python)
+    return run_tests(
+        text,
+        read_workflow,
+        is_wanted=lambda name: wanted.lower() in name.lower(),
+        run_python=run_python,
+        name=file.name,
+    )
 
 
 def _tell(output: Output, file: str, report: "FileReport", *, wanted: float | None) -> None:

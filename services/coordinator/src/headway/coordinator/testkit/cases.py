@@ -177,7 +177,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestFile:
-    """A whole file."""
+    """A whole file.
+
+    Attributes:
+        hides_names: a part of it that may hold names could not be read.
+    """
 
     __test__ = False  # pytest: the name begins like that of a class of tests
 
@@ -186,3 +190,4 @@ class TestFile:
     children: tuple[tuple[str, Place], ...]
     cases: tuple[Case, ...]
     mentions: tuple[Mention, ...] = field(default=())
+    hides_names: bool = False

@@ -29,8 +29,10 @@ def check_mentions(tests: TestFile, main: str, workflows: Workflows, faults: Fau
         faults: where to.
     """
     names = _Names(main, workflows)
+    are_children_lost = tests.hides_names and not tests.children
     for mention in tests.mentions:
-        wrong = names.wrong(mention) if mention.name else None
+        is_of_child = mention.naming is Naming.RUN or RUN in mention.name
+        wrong = names.wrong(mention) if mention.name and not (are_children_lost and is_of_child) else None
         if wrong is not None:
             faults.add(mention.place, Code.UNKNOWN_NODE, *wrong)
     started = {node.child_workflow for places in names.places.values() for node in places.values()}

@@ -1,6 +1,9 @@
 """From the text of a test file to its cases; whatever is wrong is a fault with its place."""
 
+import re
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from datetime import datetime
 from typing import TypeAlias
 
@@ -42,18 +45,44 @@ from headway.coordinator.testkit.telling import the_run, whose
 
 _GRACE_MS = 30_000
 _LIMIT = 500
+_ENDING = re.compile(r"(\.test)?\.ya?ml\Z")
 
 
-def read_tests(text: str, faults: Faults) -> TestFile | None:
-    """Returns what the file says; None when a fault leaves nothing to go on with."""
+def read_tests(text: str, faults: Faults, name: str) -> TestFile | None:
+    """Returns what the file says; None when a fault leaves nothing to go on with. `name`: the file's, for remedies."""
     source = Source(text)
     tree = load_yaml(source, faults)
     if tree is None:
+        faults.say_that_checks_wait()
         return None
     if not isinstance(tree, YamlMap):
         faults.add(tree.place, Code.WRONG_TYPE, "a test file is a map", "it begins with `workflow: file.yaml`")
+        faults.say_that_checks_wait()
         return None
-    return _Reader(Reading(source=source, faults=faults, templates=TemplateParser(source, faults))).file(tree)
+    if "nodes" in tree.entries and "cases" not in tree.entries:
+        flow = _ENDING.sub("", name)
+        remedy = f"write its tests to {flow}.test.yaml, which begins with `workflow: {flow}.yaml`"
+        faults.add(tree.place, Code.WRONG_TYPE, "this is a workflow, no test file", remedy)
+        return None
+    tests = _Reader(Reading(source=source, faults=faults, templates=TemplateParser(source, faults))).file(tree)
+    unread = {
+        (fault.line, fault.column) for fault in faults.ordered() if fault.code in (Code.UNKNOWN_KEY, Code.WRONG_TYPE)
+    }
+    return replace(tests, hides_names=bool(unread) and _hides_names(tree, unread))
+
+
+def _hides_names(tree: YamlMap | YamlList, unread: AbstractSet[tuple[int, int]]) -> bool:
+    """Returns whether a map or list that holds something stands at one of these places, or behind a key there."""
+    if isinstance(tree, YamlMap):
+        parts = [(tree.keys[key], value) for key, value in tree.entries.items()]
+    else:
+        parts = [(item.place, item) for item in tree.items]
+    return any(
+        not {(place.line, place.column), (part.place.line, part.place.column)}.isdisjoint(unread)
+        or _hides_names(part, unread)
+        for place, part in parts
+        if not isinstance(part, YamlScalar) and (part.entries if isinstance(part, YamlMap) else part.items)
+    )
 
 
 _Deed: TypeAlias = tuple[str, Callable[[Simulation], None]]
@@ -270,8 +299,8 @@ class _Reader:
         if run:
             self._mention(run, entries.place_of("run"), Naming.RUN)
         self._names(entries, "from", run)
-        if "skip" in entries:
-            self._mention(in_run(run, entries.text("skip") or ""), entries.place_of("skip"))
+        if "skip" in entries and (path := entries.text("skip")):
+            self._mention(in_run(run, path), entries.place_of("skip"))
         label, do = _ACTS[kind](entries)
         return Act(
             place=tree.place,

@@ -110,6 +110,7 @@ def run_tests(
     *,
     is_wanted: Callable[[str], bool] = lambda _: True,
     run_python: RunPython | None = None,
+    name: str = "flow.test.yaml",
 ) -> FileReport:
     """Run the cases of a test file.
 
@@ -118,15 +119,28 @@ def run_tests(
         read_workflow: gives the text of a workflow whose path the test file names, or raises WorkflowUnreadable.
         is_wanted: by the case's name: whether to run it.
         run_python: runs the code of `python` nodes whose mock is `real`.
+        name: of the test file, without its folder; for remedies.
     """
     faults = Faults()
     try:
-        tests = read_tests(text, faults)
+        tests = read_tests(text, faults, name)
     except Enough:
         tests = None
-    if tests is None or faults.fatal():
-        unread = WorkflowReport(file="" if tests is None else tests.workflow, workflow="")
-        return FileReport(workflow=unread, faults=faults.ordered())
+    if tests is not None and tests.workflow:
+        return _try(tests, read_workflow, is_wanted, run_python, faults)
+    if tests is not None:
+        faults.say_that_checks_wait()
+    return FileReport(workflow=WorkflowReport(file="", workflow=""), faults=faults.ordered())
+
+
+def _try(
+    tests: TestFile,
+    read_workflow: Callable[[str], str],
+    is_wanted: Callable[[str], bool],
+    run_python: RunPython | None,
+    faults: Faults,
+) -> FileReport:
+    """Hold a test file against its workflows and, if there is no fault, run its cases."""
     zones = zone_names()
     files = [(tests.workflow, tests.workflow_place), *tests.children]
     sources = [_read(file, place, read_workflow, faults) for file, place in files]
@@ -135,7 +149,8 @@ def run_tests(
     read = [_report(file, result) for (file, _), result in zip(files, compiled, strict=True)]
     plans = {result.plan.workflow: result.plan for result in compiled if result.plan is not None}
     main = read[0]
-    if len(plans) == len(read):
+    are_named = len(plans) == len(read)
+    if are_named:
         graphs = {workflow: graphs_of(Graph(plan)) for workflow, plan in plans.items()}
         with suppress(Enough):
             check_mentions(tests, main.workflow, graphs, faults)
@@ -143,6 +158,8 @@ def run_tests(
             return _run_all(tests, read, graphs, is_wanted, run_python, faults)
     elif all(result.plan is not None for result in compiled):
         _find_twins(files, [report.workflow for report in read], faults)
+    if faults.fatal() and (tests.hides_names or not are_named):
+        faults.say_that_checks_wait()
     return FileReport(workflow=main, children=tuple(read[1:]), faults=faults.ordered())
 
 

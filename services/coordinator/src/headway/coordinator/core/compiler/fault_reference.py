@@ -18,7 +18,7 @@ MEANINGS: Mapping[Code, str] = {
     Code.WRONG_VALUE: "A value that is not among those allowed.",
     Code.CONTRADICTION: "Two settings that cannot both hold, or of which one makes the other meaningless.",
     Code.UNQUOTED_TEMPLATE: "A template without quotes, which YAML reads as a map.",
-    Code.NOT_A_TEMPLATE: "Text that is a template in another language, and is passed on as it is. A warning.",
+    Code.NOT_A_TEMPLATE: "A template in another language, or in code: it is passed on as it is. A warning.",
     Code.TEMPLATE_SYNTAX: "A template that is not closed.",
     Code.TEMPLATE_NOT_ALLOWED: "A template where only a constant may stand.",
     Code.BARE_EXPRESSION: "`${ }` around a condition.",

@@ -11,7 +11,7 @@ from headway.coordinator.core.compiler.fields import Entries, Reading, check_nam
 from headway.coordinator.core.compiler.habits import instead_of_type, says_order, type_by_key
 from headway.coordinator.core.compiler.language import Field
 from headway.coordinator.core.compiler.policies import lease_within, read_retry, read_timeouts
-from headway.coordinator.core.compiler.python_code import complaint_about
+from headway.coordinator.core.compiler.python_code import complaint_about, templates_in
 from headway.coordinator.core.compiler.schema import check_schema
 from headway.coordinator.core.compiler.template_parser import Located, Site, object_of, offset_of
 from headway.coordinator.core.compiler.waits import read_wait
@@ -214,9 +214,14 @@ def _shown(value: Json) -> str:
 def _read_python(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
     code = entries.source_text("code")
     tree = entries.tree("code")
-    if code is not None and isinstance(tree, YamlScalar) and (found := complaint_about(code)) is not None:
-        place = Located(reading.source, tree, code).place(offset_of(code, found.line, found.column))
-        reading.faults.add(place, Code.WRONG_VALUE, found.message, found.remedy)
+    if code is not None and isinstance(tree, YamlScalar):
+        text = Located(reading.source, tree, code)
+        if (found := complaint_about(code)) is not None:
+            place = text.place(offset_of(code, found.line, found.column))
+            reading.faults.add(place, Code.WRONG_VALUE, found.message, found.remedy)
+        for offset, written, remedy in templates_in(code):
+            message = f"code holds no templates: {cut(written)} stays text"
+            reading.faults.add(text.place(offset), Code.NOT_A_TEMPLATE, message, remedy, warning=True)
     given = entries.template("input") or Literal(value=None)
     # Built by hand: code is never looked at for templates, and must not become one.
     return _worker(reading, entries, draft, "headway.python", object_of({"code": Literal(value=code), "input": given}))

@@ -1,10 +1,14 @@
 """Whether the code of a python node can be run: it parses, and defines `run` with one argument. Nothing is executed."""
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+_TEMPLATE = re.compile(r"(?<!\$)\$\{\s*((?:input|nodes|vars)\.[^{}\n]*|item(?:[.\[][^{}\n]*)?)\}")
+_LINE_END = re.compile(r"\r\n?|\n")
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _REMEDY = "write def run(input): …; what it returns is the output"
 
 
@@ -39,6 +43,46 @@ def complaint_about(code: str) -> Complaint | None:
         message = "run must take one argument, the input"
         return Complaint(line=last.lineno, column=last.col_offset + 1, message=message, remedy=_REMEDY)
     return None
+
+
+def templates_in(code: str) -> Iterator[tuple[int, str, str]]:
+    """Yields the templates in texts of the code, but for f-strings: offset, text and remedy. They stay as they are."""
+    found = list(_TEMPLATE.finditer(code))
+    texts = _texts(code) if found else []
+    for template in found:
+        if any(template.start() in text for text in texts):
+            path = template[1].strip()
+            words = _WORD.findall(path)
+            name = words[1] if words[0] == "nodes" and len(words) > 1 else words[-1]
+            remedy = f'write input: {{{name}: "${{{path}}}"}} on the node, and read input["{name}"] in the code'
+            yield template.start(), template[0], remedy
+
+
+def _texts(code: str) -> list[range]:
+    """Where texts stand that are no f-strings and no docstrings; nowhere, if the code cannot be read."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            module = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    begins = [0, *(end.end() for end in _LINE_END.finditer(code)), len(code)]
+
+    def offset(line: int, column: int) -> int:
+        begin = begins[line - 1]
+        return begin + len(code[begin : begins[line]].encode()[:column].decode())
+
+    texts: list[range] = []
+    waiting: list[ast.AST] = [module]
+    while waiting:
+        node = waiting.pop()
+        match node:
+            case ast.JoinedStr() | ast.Expr(value=ast.Constant()):
+                continue
+            case ast.Constant(value=str(), end_lineno=int(last), end_col_offset=int(column)):
+                texts.append(range(offset(node.lineno, node.col_offset), offset(last, column)))
+            case _:
+                waiting += ast.iter_child_nodes(node)
+    return texts
 
 
 def _syntax(code: str, error: SyntaxError) -> Complaint:

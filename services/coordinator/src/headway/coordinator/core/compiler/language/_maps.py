@@ -26,7 +26,8 @@ WORKFLOW = (
         name="input_schema",
         kind=Kind.SCHEMA,
         doc=(
-            "What a run's input must look like; a start with another input is refused. `$ref` only within the schema, "
+            "What a run's input must look like; a start with another input is refused. One that gives "
+            "no input has `{}`; null is an input like any other. `$ref` only within the schema, "
             "by place (`#/$defs/name`); "
             "patterns in RE2's syntax."
         ),
