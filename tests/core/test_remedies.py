@@ -58,6 +58,8 @@ EXPRESSIONS = {
     "input.a is defined": "has(input.a)",
     "defined(input.a)": "has(input.a)",
     "'a' if input.x else 'b'": "input.x ? 'a' : 'b'",
+    "nodes.a.output.n if nodes.a.output else None": "has(nodes.a.output) ? nodes.a.output.n : null",
+    "1 if !nodes.a.output else 2": "!has(nodes.a.output) ? 1 : 2",
     "input.s.includes('x')": "input.s.contains('x')",
     "contains(input.s, 'x')": "input.s.contains('x')",
     "input.s.startswith('x')": "input.s.startsWith('x')",
@@ -89,8 +91,8 @@ def test_an_expression_of_another_language_is_given_back_as_it_is_spelt_here(wri
 @pytest.mark.parametrize("written", [each for each, here in EXPRESSIONS.items() if here])
 def test_in_a_template_the_remedy_is_the_whole_expression(written: str) -> None:
     template = 'workflow: w\nnodes:\n  a: {type: call, handler: h, input: "${@}"}\n'
-    if "${" in written or "{{" in written:
-        return  # braces end the template
+    if "${" in written or "{{" in written or "nodes." in written:
+        return  # braces end the template, and there is no other node
 
     (fault,) = compile_workflow(template.replace("@", written)).faults
 
@@ -153,6 +155,7 @@ SLIPS = {
     "a template of Python": "workflow: w\nnodes: {a: {type: call, handler: h, input: 'Hi «{input.x}»'}}\n",
     "a template of FEEL": "workflow: w\nnodes: {a: {type: call, handler: h, input: '«=input.x»'}}\n",
     "a template of Mistral": "workflow: w\nnodes: {a: {type: call, handler: h, input: '«<% $.x %>»'}}\n",
+    "a choice of Python": f"workflow: w\nnodes:\n{WORKERS}  c: {{type: call, handler: h, input: '${{«nodes.a.output.n if nodes.a.output else None»}}'}}\nedges: [[a, c], {{from: a, to: b, on: failure}}, [b, c]]\n",
     "how long a text is": "workflow: w\ninput_schema: {type: object, required: [s], properties: {s: {type: string}}}\nnodes: {a: {type: call, handler: h, input: '${«input.s.length»}'}}\n",
     "an own field of a map": "workflow: w\nnodes: {m: {type: map, over: [1], body: {type: call, handler: h, input: '${«nodes.m.item»}'}}}\n",
 }  # fmt: skip

@@ -104,6 +104,13 @@ def _negated(found: _Found) -> str:
     return f"!{inner}" if re.fullmatch(_PATH, inner) else f"!({inner})"
 
 
+def _chosen(found: _Found) -> str:
+    asked = found["asked"]
+    if re.fullmatch(r"(!?)nodes\.\w+\.output", asked):  # elsewhere what is there is true
+        asked = re.sub(r"nodes\S+", r"has(\g<0>)", asked)
+    return f"{asked} ? {found['one']} : {found['other']}"
+
+
 def _is_compound(text: str) -> bool:
     return re.search(r"[^\w.\[\]\ue000\ue001]", text.strip()) is not None
 
@@ -182,7 +189,7 @@ _REWRITINGS: tuple[tuple[str, _Written], ...] = (
     (r"\b(?:or|OR)\b|(?<!\|)\|(?!\|)", "||"),
     (
         r"(?:(?<=\()|^)\s*(?P<one>[^()?]+?)\s+if\s+(?P<asked>[^()?]+?)\s+else\s+(?P<other>[^()?]+?)\s*(?=\)|$)",
-        r"\g<asked> ? \g<one> : \g<other>",
+        _chosen,
     ),
 )
 _TABLE = tuple((re.compile(pattern), written) for pattern, written in _REWRITINGS)
