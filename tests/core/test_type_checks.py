@@ -149,6 +149,19 @@ def test_in_the_where_of_a_map_what_stands_before_a_choice_is_checked() -> None:
     assert told(source.replace("@", "input.sure ? true : item > 1")) == []
 
 
+def test_a_schema_of_an_answer_leaves_what_is_known_of_answers() -> None:
+    source = f"{SCHEMA}nodes:\n  ask: {{type: http, request: {{url: u}}, output_schema: {{required: [body], properties: {{body: {{type: string}}}}}}}}\n"
+    source += "  a: {type: call, handler: h, input: '${nodes.ask.output.@}'}\nedges: [[ask, a]]\n"
+
+    assert [each.message for each in told(source.replace("@", "status_code"))] == [
+        "the output of ask has no status_code"
+    ]
+    assert [each.message for each in told(source.replace("@", "body.x"))] == [
+        "nodes.ask.output.body is text: it has no field x"
+    ]
+    assert told(source.replace("@", "status")) == []
+
+
 def kinds(source: str) -> list[tuple[int, int, str]]:
     return [(fault.line, fault.column, fault.message) for fault in told(dedent(source))]
 

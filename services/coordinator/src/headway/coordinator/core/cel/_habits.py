@@ -21,6 +21,8 @@ _TEMPLATE = re.compile(r"\s*(?:\$\{[^{}]*\}|\$?\{\{[^{}]*\}\})\s*")  # which is 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _STEP = rf"(?:\??\.[A-Za-z_]\w*(?!\w*\s*\()|\[(?:{_TEXT}|\w+)\])"
 _PATH = rf"(?<![\w.\])])(?!(?:and|or|not|if|else|is|in)\b)[A-Za-z_]\w*{_STEP}*(?![\w(])"
+_ARGUMENTS = r"\((?:[^()]|\([^()]*\))*\)"
+_PATH_CALLED = rf"(?<![\w.\])])[A-Za-z_]\w*(?:\.\w+(?:{_ARGUMENTS})?)*{_ARGUMENTS}"
 _FIELD = rf"(?<![\w.\])])[A-Za-z_]\w*{_STEP}*\??\.[A-Za-z_]\w*(?![\w(\[])"
 _LITERAL = rf"(?:{_TEXT}|-?\d+(?:\.\d+)?|null|None|nil|\[[^\[\]]*\]|\{{[^{{}}]*\}})"
 _VALUE = rf"(?:{_LITERAL}|true|false|True|False|{_PATH})"
@@ -139,9 +141,11 @@ _REWRITINGS: tuple[tuple[str, _Written], ...] = (
     (r"\A\s*=(?!=)\s*", ""),
     (r"\$?\{\{(?P<inner>[^{}]*)\}\}", _unwrapped),
     (r"[$#]\{(?P<inner>[^{}]*)\}", _unwrapped),
+    (r"(?<!\w)\$\.(?=nodes\.\w+\.(?:output|state)\b)", ""),
     (r"(?<!\w)\$\.(?=[A-Za-z_])", "input."),
     (rf"(?<!\w)\$(?=(?:{_ROOTS})\b)", ""),
     (r"\b(?:inputs|params|workflow\.parameters|inputs\.parameters)\.(?=\w)", "input."),
+    (r"(?<![\w.])loop\.(?P<given>index|item)\b", r"\g<given>"),
     (rf"\b(?:{_words(WORDS_OF_OTHERS)})(?![\w(])", lambda found: WORDS_OF_OTHERS[found[0]]),
     (r"!==", "!="),
     (r"===", "=="),
@@ -177,6 +181,7 @@ _REWRITINGS: tuple[tuple[str, _Written], ...] = (
         rf"(?P<of>{_PATH})\.(?P<name>{_words(_METHODS)}){_CALLED}",
         lambda found: _METHODS[found["name"]].format(found["of"]),
     ),
+    (rf"(?P<of>{_PATH_CALLED})\.(?:length|len|count|size)\b(?!\s*\()", r"size(\g<of>)"),
     (rf"(?P<of>{_PATH})\[-(?P<back>\d+)\]", r"\g<of>[size(\g<of>) - \g<back>]"),
     (rf"(?P<of>{_PATH})\s+is\s+not\s+defined\b", r"!has(\g<of>)"),
     (rf"(?P<of>{_PATH})\s+is\s+defined\b", r"has(\g<of>)"),

@@ -29,6 +29,14 @@ _FIELDS: Mapping[str, str] = {
     **dict.fromkeys(("outputs", "result", "results", "return", "value", "body", "response", "data"), "output"),
     **dict.fromkeys(("status", "conclusion", "phase", "outcome"), "state"),
 }
+_FIELDS_OF: Mapping[NodeType, Mapping[str, tuple[str, ...]]] = {
+    NodeType.WAIT_FOR_EVENT: dict.fromkeys(("payload", *_PAYLOADS), ("output",)),
+    NodeType.HTTP: {
+        **dict.fromkeys(("body", "json", "content"), ("output", "body")),
+        **dict.fromkeys(("status_code", "statusCode", "code"), ("output", "status")),
+        "headers": ("output", "headers"),
+    },
+}
 
 
 # What a map or repeat gives in its body, and what other languages call that.
@@ -86,5 +94,6 @@ def instead_of_field(path: VariablePath, known: Collection[str], kind: NodeType,
         output = spell(("nodes", name, "output"))
         gives = f"{output}[0] is the first of its results" if kind is NodeType.MAP else f"{output} is its last result"
         return f"{inner} is there in the body of {name} only; behind it, {gives}"
-    meant = _FIELDS.get(field) or close_to(field, known)
-    return f"write {spell(('nodes', name, meant, *rest) if meant else ('nodes', name, 'output', field, *rest))}"
+    meant = _FIELDS_OF.get(kind, {}).get(field) or (_FIELDS.get(field) or close_to(field, known) or ("output", field))
+    steps = (meant,) if isinstance(meant, str) else meant
+    return f"write {spell(('nodes', name, *steps, *rest))}"
