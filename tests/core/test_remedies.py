@@ -162,6 +162,7 @@ SLIPS = {
     "a template of Mistral": "workflow: w\nnodes: {a: {type: call, handler: h, input: '«<% $.x %>»'}}\n",
     "a choice of Python": f"workflow: w\nnodes:\n{WORKERS}  c: {{type: call, handler: h, input: '${{«nodes.a.output.n if nodes.a.output else None»}}'}}\nedges: [[a, c], {{from: a, to: b, on: failure}}, [b, c]]\n",
     "a payload": "workflow: w\nnodes:\n  w: {type: wait_for_event, event: e}\n  a: {type: call, handler: h, input: '${«nodes.w.payload.by»}'}\nedges: [[w, a]]\n",
+    "the first of several payloads": "workflow: w\nnodes:\n  w: {type: wait_for_event, event: e, count: 2, payload_schema: {type: object, properties: {by: {type: string}}}}\n  a: {type: call, handler: h, input: '${«nodes.w.payload.by»}'}\nedges: [[w, a]]\n",
     "a body": "workflow: w\nnodes:\n  ask: {type: http, request: {url: u}}\n  a: {type: call, handler: h, input: '${«nodes.ask.body.x»}'}\nedges: [[ask, a]]\n",
     "a status code": "workflow: w\nnodes:\n  ask: {type: http, request: {url: u}}\n  a: {type: call, handler: h, input: '${«nodes.ask.status_code»}'}\nedges: [[ask, a]]\n",
     "a share": "workflow: w\nnodes:\n  m:\n    type: map\n    over: [1]\n    «tolerate: 20%»\n    body: {type: call, handler: h}\n",

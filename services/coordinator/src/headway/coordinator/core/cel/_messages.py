@@ -107,6 +107,7 @@ _CALLS = {
 }
 _UNDECLARED = re.compile(r"undeclared reference to '([^']*)'.*")
 _SYNTAX_REMEDIES = (
+    (re.compile(r"\?[^:]*\Z"), "write : behind it, and what it is otherwise, such as null"),
     (
         re.compile(r"\?.*[^?\s]\s*:\s*$", re.DOTALL),
         "the part behind : is missing: write what it is otherwise, such as null",

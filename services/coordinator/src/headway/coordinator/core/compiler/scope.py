@@ -406,7 +406,9 @@ class ScopeCheck:
                 has = " and ".join(", ".join(fields).rsplit(", ", 1))
                 message = f"{spell(path)} is nothing: a {self._nodes[name].type} node has {has}"
                 is_inside = view is not None and view.node == name
-                remedy = instead_of_field(path, fields, self._nodes[name].type, is_inside=is_inside)
+                node = self._nodes[name]
+                is_list = node.count is not None
+                remedy = instead_of_field(path, fields, node.type, is_inside=is_inside, is_list=is_list)
                 return Code.UNKNOWN_REFERENCE, message, remedy
             case _:
                 return Code.UNKNOWN_REFERENCE, "nodes must be followed by a node's id", "write nodes.name.output"
