@@ -186,16 +186,49 @@ SLIPS = {
 }  # fmt: skip
 
 
+# Of some of them, all that is to be written: another remedy would compile as well, and do something else.
+MEANT = {
+    "a payload": "nodes.w.output.by",
+    "the first of several payloads": "nodes.w.output[0].by",
+    "a body": "nodes.ask.output.body.x",
+    "a share": "tolerate: {percent: 20}",
+    "a share in quotes": "tolerate: {percent: 12.5}",
+    "a share of one": "tolerate: {percent: 20}",
+    "a status": "errors: [HttpStatus], when: error.status == 404",
+    "two statuses": 'errors: [HttpStatus], when: "error.status in [404, 410]"',
+    "no wait for a child": "detach: true",
+    "a path of JSON to an output": "${nodes.b.output}",
+    "retry: true": "retry: {max_attempts: 3}",
+    "retry: false": "retry: {max_attempts: 1}",
+    "retries: true": "retry: {max_attempts: 3}",
+    "no default": "default: none",
+    "an end for a default": "default: none",
+    "one of several": "need: any",
+    "an index": "index",
+    "a step of one of two maps": "nodes.one.output",
+    "a step of the other": "nodes.one.output",
+}
+
+
+def told_to_write(source: str) -> str:
+    told = [each.remedy for each in compile_workflow(source).faults if each.remedy.startswith("write ")]
+    (remedy,) = dict.fromkeys(told)
+    return remedy.removeprefix("write ").partition(", the ")[0]
+
+
 @pytest.mark.parametrize("marked", SLIPS.values(), ids=SLIPS)
 def test_what_the_remedy_says_to_write_compiles(marked: str) -> None:
     before, _, rest = marked.partition("«")
     wrong, _, behind = rest.partition("»")
 
-    told = [each for each in compile_workflow(before + wrong + behind).faults if each.remedy.startswith("write ")]
-    (fault,) = {each.remedy: each for each in told}.values()
+    written = told_to_write(before + wrong + behind)
 
-    written = fault.remedy.removeprefix("write ").partition(", the ")[0]
     assert [str(each) for each in errors(before + written + behind)] == []
+
+
+@pytest.mark.parametrize(("name", "meant"), MEANT.items(), ids=MEANT)
+def test_what_the_remedy_says_to_write_is_what_was_meant(name: str, meant: str) -> None:
+    assert told_to_write(SLIPS[name].replace("«", "").replace("»", "")) == meant
 
 
 def test_where_to_go_after_a_time_out_is_told_as_an_edge() -> None:
