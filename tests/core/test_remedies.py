@@ -61,6 +61,7 @@ EXPRESSIONS = {
     "defined(input.a)": "has(input.a)",
     "'a' if input.x else 'b'": "input.x ? 'a' : 'b'",
     "nodes.a.output.n if nodes.a.output else None": "has(nodes.a.output) ? nodes.a.output.n : null",
+    "input.x if input.x else 0": "has(input.x) ? input.x : 0",
     "1 if !nodes.a.output else 2": "!has(nodes.a.output) ? 1 : 2",
     "input.s.includes('x')": "input.s.contains('x')",
     "contains(input.s, 'x')": "input.s.contains('x')",

@@ -107,10 +107,12 @@ def _negated(found: _Found) -> str:
 
 
 def _chosen(found: _Found) -> str:
-    asked = found["asked"]
-    if re.fullmatch(r"(!?)nodes\.\w+\.output", asked):  # elsewhere what is there is true
+    asked, one = found["asked"], found["one"].strip()
+    if asked == one and re.fullmatch(_FIELD, asked):
+        asked = f"has({asked})"
+    elif re.fullmatch(r"(!?)nodes\.\w+\.output", asked):  # elsewhere what is there is true
         asked = re.sub(r"nodes\S+", r"has(\g<0>)", asked)
-    return f"{asked} ? {found['one']} : {found['other']}"
+    return f"{asked} ? {one} : {found['other']}"
 
 
 def _is_compound(text: str) -> bool:

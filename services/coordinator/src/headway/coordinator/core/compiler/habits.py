@@ -110,7 +110,7 @@ _NODE: Mapping[str, str] = _by_word(
         "remove it: later nodes read nodes.this.output": (
             "output outputs result resultpath outputpath resultselector returns register saveas outputparameters export"
         ),
-        "write compensate: and the node that undoes this one": "compensation undo rollback compensatedby",
+        "write compensate: and the node that undoes it": "compensation undo rollback compensatedby",
         "write output_schema:": "schema outputschema contract",
         "remove it: a finish node ends the run, and so does its last node": "end terminal",
         "write queue:": "runson pool taskqueue agent executor domain",
