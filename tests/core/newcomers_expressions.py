@@ -23,6 +23,20 @@ TABLE: list[tuple[str, str, list[str]]] = [
         ],
     ),
     (
+        "a choice without its other side",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, input: \"${input.x == 3 ? 'a' : }\"}\n",
+        [
+            "3:61: error: the expression ends too early; the part behind : is missing: write what it is otherwise, such as null",
+        ],
+    ),
+    (
+        "a choice of one",
+        "workflow: w\nnodes:\n  a: {type: call, handler: h, input: \"${input.x == 3 ? 'a'}\"}\n",
+        [
+            "3:59: error: the expression ends too early; write : behind it, and what it is otherwise, such as null",
+        ],
+    ),
+    (
         "two braces, the way of clusters",
         "workflow: w\nnodes:\n  a: {type: call, handler: h, input: '{{inputs.parameters.x}}'}\n",
         [

@@ -492,7 +492,7 @@ TABLE: list[tuple[str, str, list[str]]] = [
         "  a: {type: call, handler: h, tags: [x], fallback: b, priority: 1, cache: true, startToCloseTimeout: 90s}\n",
         [
             "3:31: error: unknown key tags in a call node; remove it: labels are of runs, and stand beside nodes:",
-            "3:42: error: unknown key fallback in a call node; write an edge {from: a, to: …, on: failure}",
+            "3:42: error: unknown key fallback in a call node; write an edge {from: a, to: b, on: failure}",
             "3:55: error: unknown key priority in a call node; remove it: a queue of its own, with workers of its own, lets a node go first or not too often",
             "3:68: error: unknown key cache in a call node; remove it: a node is done once in a run, and its output is kept with the run",
             "3:81: error: unknown key startToCloseTimeout in a call node; write timeout: 90s",

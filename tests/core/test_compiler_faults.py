@@ -44,7 +44,12 @@ def test_every_kind_of_fault_has_a_meaning_in_the_reference() -> None:
         ("europe/vienna", "did you mean Europe/Vienna?"),
         ("Vienna", "did you mean Europe/Vienna?"),
         ("New York", "did you mean America/New_York?"),
-        ("Middle/Nowhere_At_All", "name one of the IANA database, such as Europe/Vienna"),
+        ("Amrica/Nwe_York", "did you mean America/New_York?"),
+        ("Europe/Wien", "zones are named as in the tz database, such as Europe/Berlin"),
+        ("PST", "zones are named as in the tz database, such as Europe/Berlin"),
+        ("CEST", "zones are named as in the tz database, such as Europe/Berlin"),
+        ("GMT+2", "zones are named as in the tz database, such as Europe/Berlin"),
+        ("Middle/Nowhere_At_All", "zones are named as in the tz database, such as Europe/Berlin"),
     ],
 )
 def test_a_zone_that_does_not_exist_names_the_nearest(zone: str, remedy: str) -> None:

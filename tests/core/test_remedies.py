@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from headway.coordinator.core.cel import ExpressionInvalid, compile_expression, meant_expression
 from headway.coordinator.core.compiler import Fault, compile_workflow
+from headway.coordinator.core.compiler.language import RESERVED_NAMES
 from headway.coordinator.core.failure_types import TYPES_OF_NODES
 
 # An expression as another language spells it, and how it is spelt here; empty: there is nothing to write instead.
@@ -58,6 +60,9 @@ EXPRESSIONS = {
     "input.a is defined": "has(input.a)",
     "defined(input.a)": "has(input.a)",
     "'a' if input.x else 'b'": "input.x ? 'a' : 'b'",
+    "nodes.a.output.n if nodes.a.output else None": "has(nodes.a.output) ? nodes.a.output.n : null",
+    "input.x if input.x else 0": "has(input.x) ? input.x : 0",
+    "1 if !nodes.a.output else 2": "!has(nodes.a.output) ? 1 : 2",
     "input.s.includes('x')": "input.s.contains('x')",
     "contains(input.s, 'x')": "input.s.contains('x')",
     "input.s.startswith('x')": "input.s.startsWith('x')",
@@ -67,6 +72,9 @@ EXPRESSIONS = {
     "input.l.some(x => x.n > 1)": "input.l.exists(x, x.n > 1)",
     "[x.id for x in input.l]": "input.l.map(x, x.id)",
     "[x.id for x in input.l if x.n > 1]": "input.l.filter(x, x.n > 1).map(x, x.id)",
+    "input.list.filter(x => x > 3).length": "size(input.list.filter(x, x > 3))",
+    "input.list.filter(x => (x.n + 1) > 3).map(x => x.n).length > 2": "size(input.list.filter(x, (x.n + 1) > 3).map(x, x.n)) > 2",
+    "$.nodes.a.output.n === 5": "nodes.a.output.n == 5",
     "any(x.n > 1 for x in input.l)": "input.l.exists(x, x.n > 1)",
     "$.amount > 5": "input.amount > 5",
     "inputs.amount === 5": "input.amount == 5",
@@ -89,8 +97,8 @@ def test_an_expression_of_another_language_is_given_back_as_it_is_spelt_here(wri
 @pytest.mark.parametrize("written", [each for each, here in EXPRESSIONS.items() if here])
 def test_in_a_template_the_remedy_is_the_whole_expression(written: str) -> None:
     template = 'workflow: w\nnodes:\n  a: {type: call, handler: h, input: "${@}"}\n'
-    if "${" in written or "{{" in written:
-        return  # braces end the template
+    if "${" in written or "{{" in written or "nodes." in written:
+        return  # braces end the template, and there is no other node
 
     (fault,) = compile_workflow(template.replace("@", written)).faults
 
@@ -153,9 +161,60 @@ SLIPS = {
     "a template of Python": "workflow: w\nnodes: {a: {type: call, handler: h, input: 'Hi «{input.x}»'}}\n",
     "a template of FEEL": "workflow: w\nnodes: {a: {type: call, handler: h, input: '«=input.x»'}}\n",
     "a template of Mistral": "workflow: w\nnodes: {a: {type: call, handler: h, input: '«<% $.x %>»'}}\n",
+    "a choice of Python": f"workflow: w\nnodes:\n{WORKERS}  c: {{type: call, handler: h, input: '${{«nodes.a.output.n if nodes.a.output else None»}}'}}\nedges: [[a, c], {{from: a, to: b, on: failure}}, [b, c]]\n",
+    "a payload": "workflow: w\nnodes:\n  w: {type: wait_for_event, event: e}\n  a: {type: call, handler: h, input: '${«nodes.w.payload.by»}'}\nedges: [[w, a]]\n",
+    "the first of several payloads": "workflow: w\nnodes:\n  w: {type: wait_for_event, event: e, count: 2, payload_schema: {type: object, properties: {by: {type: string}}}}\n  a: {type: call, handler: h, input: '${«nodes.w.payload.by»}'}\nedges: [[w, a]]\n",
+    "a body": "workflow: w\nnodes:\n  ask: {type: http, request: {url: u}}\n  a: {type: call, handler: h, input: '${«nodes.ask.body.x»}'}\nedges: [[ask, a]]\n",
+    "a status code": "workflow: w\nnodes:\n  ask: {type: http, request: {url: u}}\n  a: {type: call, handler: h, input: '${«nodes.ask.status_code»}'}\nedges: [[ask, a]]\n",
+    "a share": "workflow: w\nnodes:\n  m:\n    type: map\n    over: [1]\n    «tolerate: 20%»\n    body: {type: call, handler: h}\n",
+    "a share in quotes": "workflow: w\nnodes:\n  m:\n    type: map\n    over: [1]\n    «tolerate: '12.5 %'»\n    body: {type: call, handler: h}\n",
+    "a share of one": "workflow: w\nnodes:\n  m:\n    type: map\n    over: [1]\n    «tolerate: 0.2»\n    body: {type: call, handler: h}\n",
+    "a status": "workflow: w\nnodes:\n  ask: {type: http, request: {url: u}}\n  b: {type: call, handler: h}\nedges: [{from: ask, to: b, on: failure, «errors: [404]»}]\n",
+    "two statuses": "workflow: w\nnodes:\n  ask: {type: http, request: {url: u}}\n  b: {type: call, handler: h}\nedges: [{from: ask, to: b, on: failure, «errors: ['404', '410']»}]\n",
+    "no wait for a child": "workflow: w\nnodes:\n  a:\n    type: subflow\n    workflow: other\n    «wait: false»\n",
+    "a path of JSON to an output": f"workflow: w\nnodes:\n{WORKERS}  c: {{type: call, handler: h, input: '«$.nodes.b.output»'}}\nedges: [[b, c]]\n",
+    "retry: true": "workflow: w\nnodes:\n  a:\n    type: call\n    handler: h\n    «retry: true»\n",
+    "retry: false": "workflow: w\nnodes:\n  a:\n    type: call\n    handler: h\n    «retry: false»\n",
+    "retries: true": "workflow: w\nnodes:\n  a:\n    type: call\n    handler: h\n    «retries: true»\n",
+    "no default": "workflow: w\nnodes:\n  a:\n    type: switch\n    cases: [{when: true, to: b}]\n    «default: null»\n  b: {type: join}\n",
+    "an end for a default": "workflow: w\nnodes:\n  a:\n    type: switch\n    cases: [{when: true, to: b}]\n    «default: end»\n  b: {type: join}\n",
+    "one of several": f"workflow: w\nnodes:\n{WORKERS}  c:\n    type: join\n    «need: one»\nedges: [[a, c], [b, c]]\n",
+    "an index": "workflow: w\nnodes: {r: {type: repeat, max_iterations: 2, until: true, body: {type: call, handler: h, input: '${«loop.index»}'}}}\n",
+    "a step of one of two maps": "workflow: w\nnodes:\n  one: {type: map, over: [1], body: {type: call, handler: h}}\n  a: {type: call, handler: h, input: '${«nodes.step.output»}'}\n  two: {type: map, over: [1], body: {type: call, handler: h}}\nedges: [[one, a, two]]\n",
+    "a step of the other": "workflow: w\nnodes:\n  two: {type: map, over: [1], body: {type: call, handler: h}}\n  a: {type: call, handler: h, input: '${«nodes.step.output»}'}\n  one: {type: map, over: [1], body: {type: call, handler: h}}\nedges: [[one, a, two]]\n",
     "how long a text is": "workflow: w\ninput_schema: {type: object, required: [s], properties: {s: {type: string}}}\nnodes: {a: {type: call, handler: h, input: '${«input.s.length»}'}}\n",
     "an own field of a map": "workflow: w\nnodes: {m: {type: map, over: [1], body: {type: call, handler: h, input: '${«nodes.m.item»}'}}}\n",
 }  # fmt: skip
+
+
+# Of some of them, all that is to be written: another remedy would compile as well, and do something else.
+MEANT = {
+    "a payload": "nodes.w.output.by",
+    "the first of several payloads": "nodes.w.output[0].by",
+    "a body": "nodes.ask.output.body.x",
+    "a share": "tolerate: {percent: 20}",
+    "a share in quotes": "tolerate: {percent: 12.5}",
+    "a share of one": "tolerate: {percent: 20}",
+    "a status": "errors: [HttpStatus], when: error.status == 404",
+    "two statuses": 'errors: [HttpStatus], when: "error.status in [404, 410]"',
+    "no wait for a child": "detach: true",
+    "a path of JSON to an output": "${nodes.b.output}",
+    "retry: true": "retry: {max_attempts: 3}",
+    "retry: false": "retry: {max_attempts: 1}",
+    "retries: true": "retry: {max_attempts: 3}",
+    "no default": "default: none",
+    "an end for a default": "default: none",
+    "one of several": "need: any",
+    "an index": "index",
+    "a step of one of two maps": "nodes.one.output",
+    "a step of the other": "nodes.one.output",
+}
+
+
+def told_to_write(source: str) -> str:
+    told = [each.remedy for each in compile_workflow(source).faults if each.remedy.startswith("write ")]
+    (remedy,) = dict.fromkeys(told)
+    return remedy.removeprefix("write ").partition(", the ")[0]
 
 
 @pytest.mark.parametrize("marked", SLIPS.values(), ids=SLIPS)
@@ -163,10 +222,40 @@ def test_what_the_remedy_says_to_write_compiles(marked: str) -> None:
     before, _, rest = marked.partition("«")
     wrong, _, behind = rest.partition("»")
 
-    (fault,) = [each for each in compile_workflow(before + wrong + behind).faults if each.remedy.startswith("write ")]
+    written = told_to_write(before + wrong + behind)
 
-    written = fault.remedy.removeprefix("write ").partition(", the first")[0]
     assert [str(each) for each in errors(before + written + behind)] == []
+
+
+@pytest.mark.parametrize(("name", "meant"), MEANT.items(), ids=MEANT)
+def test_what_the_remedy_says_to_write_is_what_was_meant(name: str, meant: str) -> None:
+    assert told_to_write(SLIPS[name].replace("«", "").replace("»", "")) == meant
+
+
+def test_where_to_go_after_a_time_out_is_told_as_an_edge() -> None:
+    source = f"workflow: w\nnodes:\n  c: {{type: call, handler: h, timeout: 30s@}}\n{WORKERS}edges:\n  - [c, a]\n"
+
+    (fault,) = errors(source.replace("@", ", on_timeout: b"))
+
+    edge = fault.remedy.removeprefix("write an edge ")
+    assert edge == "{from: c, to: b, on: timeout}"
+    assert errors(f"{source.replace('@', '')}  - {edge}\n") == []
+
+
+def test_the_reference_lists_all_names_that_are_taken() -> None:
+    reference = (Path(__file__).parents[2] / "docs" / "language.md").read_text("utf-8")
+    told = reference.partition("those that mean something else:")[2].partition(".")[0]
+
+    assert set(re.findall(r"`(\w+)`", told)) == RESERVED_NAMES
+
+
+@pytest.mark.parametrize("key", ["errors: [404]", "errors: ['404']"])
+def test_a_retry_rule_is_told_that_it_cannot_tell_statuses_apart(key: str) -> None:
+    node = f"{{type: http, request: {{url: u}}, retry: {{max_attempts: 3, rules: [{{{key}, max_attempts: 1}}]}}}}"
+
+    (fault,) = compile_workflow(f"workflow: w\nnodes:\n  a: {node}\n").faults
+
+    assert fault.remedy.startswith("write HttpStatus, which is any status")
 
 
 def errors(source: str) -> list[Fault]:

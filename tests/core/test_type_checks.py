@@ -63,6 +63,8 @@ def faults(expression: str, *, condition: bool = True) -> list[Fault]:
         'input.name == "x" || input.note == null || input.note != "y"',
         'input.kind == "gift"',
         "input.sure ? true : input.any",
+        "input.any ? true : nodes.other.output ? true : false",
+        "(input.sure ? 1 : 2) == 1 && size(input.lines.filter(line, line.sure)) > 0",
         'input.customer.age > 18 && input.customer.name.startsWith("A")',
         'input.open.colour == "red" && input.open.whatever == 5',
         'input.either == 5 && input.either == "x" && input.either > 5',
@@ -106,6 +108,10 @@ def test_what_may_be_meant_is_left_alone(expression: str) -> None:
         ("nodes.all.output.ask.state == 1", 1, "the output of all has no ask.state"),
         ('run.version == "1"', 13, "== is used on a number and text, which are never equal"),
         ("input.amount", 1, "a condition must be true or false, this is a number"),
+        ("(input.amount ? 1 : 2) == 1", 15, "a condition must be true or false, this is a number"),
+        ("(nodes.ask.output ? 1 : 2) == 1", 19, "a condition must be true or false, this is a map"),
+        ("(input.sure ? (input.name ? 1 : 2) : 3) == 1", 27, "a condition must be true or false, this is text"),
+        ("size(input.lines.filter(l, input.amount)) > 0", 24, "a condition must be true or false, this is a number"),
         ("input.sure ? 1 : 2", 1, "a condition must be true or false, this is a number"),
     ],
 )
@@ -130,6 +136,30 @@ def test_templates_are_checked_like_conditions_but_need_not_be_true_or_false() -
     assert faults("input.amount", condition=False) == []
     assert [fault.code for fault in faults("input.amount * input.name", condition=False)] == ["type_mismatch"]
     assert [fault.code for fault in faults("input.amont", condition=False)] == ["unknown_reference"]
+
+
+def test_in_the_where_of_a_map_what_stands_before_a_choice_is_checked() -> None:
+    source = (
+        f"{SCHEMA}nodes:\n  m:\n    type: map\n    over: [1]\n    where: '@'\n    body: {{type: call, handler: h}}\n"
+    )
+
+    (fault,) = told(source.replace("@", "input.amount ? true : false"))
+
+    assert (fault.column, fault.message) == (26, "a condition must be true or false, this is a number")
+    assert told(source.replace("@", "input.sure ? true : item > 1")) == []
+
+
+def test_a_schema_of_an_answer_leaves_what_is_known_of_answers() -> None:
+    source = f"{SCHEMA}nodes:\n  ask: {{type: http, request: {{url: u}}, output_schema: {{required: [body], properties: {{body: {{type: string}}}}}}}}\n"
+    source += "  a: {type: call, handler: h, input: '${nodes.ask.output.@}'}\nedges: [[ask, a]]\n"
+
+    assert [each.message for each in told(source.replace("@", "status_code"))] == [
+        "the output of ask has no status_code"
+    ]
+    assert [each.message for each in told(source.replace("@", "body.x"))] == [
+        "nodes.ask.output.body is text: it has no field x"
+    ]
+    assert told(source.replace("@", "status")) == []
 
 
 def kinds(source: str) -> list[tuple[int, int, str]]:

@@ -21,6 +21,8 @@ _TEMPLATE = re.compile(r"\s*(?:\$\{[^{}]*\}|\$?\{\{[^{}]*\}\})\s*")  # which is 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _STEP = rf"(?:\??\.[A-Za-z_]\w*(?!\w*\s*\()|\[(?:{_TEXT}|\w+)\])"
 _PATH = rf"(?<![\w.\])])(?!(?:and|or|not|if|else|is|in)\b)[A-Za-z_]\w*{_STEP}*(?![\w(])"
+_ARGUMENTS = r"\((?:[^()]|\([^()]*\))*\)"
+_PATH_CALLED = rf"(?<![\w.\])])[A-Za-z_]\w*(?:\.\w+(?:{_ARGUMENTS})?)*{_ARGUMENTS}"
 _FIELD = rf"(?<![\w.\])])[A-Za-z_]\w*{_STEP}*\??\.[A-Za-z_]\w*(?![\w(\[])"
 _LITERAL = rf"(?:{_TEXT}|-?\d+(?:\.\d+)?|null|None|nil|\[[^\[\]]*\]|\{{[^{{}}]*\}})"
 _VALUE = rf"(?:{_LITERAL}|true|false|True|False|{_PATH})"
@@ -104,6 +106,15 @@ def _negated(found: _Found) -> str:
     return f"!{inner}" if re.fullmatch(_PATH, inner) else f"!({inner})"
 
 
+def _chosen(found: _Found) -> str:
+    asked, one = found["asked"], found["one"].strip()
+    if asked == one and re.fullmatch(_FIELD, asked):
+        asked = f"has({asked})"
+    elif re.fullmatch(r"(!?)nodes\.\w+\.output", asked):  # elsewhere what is there is true
+        asked = re.sub(r"nodes\S+", r"has(\g<0>)", asked)
+    return f"{asked} ? {one} : {found['other']}"
+
+
 def _is_compound(text: str) -> bool:
     return re.search(r"[^\w.\[\]\ue000\ue001]", text.strip()) is not None
 
@@ -132,9 +143,11 @@ _REWRITINGS: tuple[tuple[str, _Written], ...] = (
     (r"\A\s*=(?!=)\s*", ""),
     (r"\$?\{\{(?P<inner>[^{}]*)\}\}", _unwrapped),
     (r"[$#]\{(?P<inner>[^{}]*)\}", _unwrapped),
+    (r"(?<!\w)\$\.(?=nodes\.\w+\.(?:output|state)\b)", ""),
     (r"(?<!\w)\$\.(?=[A-Za-z_])", "input."),
     (rf"(?<!\w)\$(?=(?:{_ROOTS})\b)", ""),
     (r"\b(?:inputs|params|workflow\.parameters|inputs\.parameters)\.(?=\w)", "input."),
+    (r"(?<![\w.])loop\.(?P<given>index|item)\b", r"\g<given>"),
     (rf"\b(?:{_words(WORDS_OF_OTHERS)})(?![\w(])", lambda found: WORDS_OF_OTHERS[found[0]]),
     (r"!==", "!="),
     (r"===", "=="),
@@ -170,6 +183,7 @@ _REWRITINGS: tuple[tuple[str, _Written], ...] = (
         rf"(?P<of>{_PATH})\.(?P<name>{_words(_METHODS)}){_CALLED}",
         lambda found: _METHODS[found["name"]].format(found["of"]),
     ),
+    (rf"(?P<of>{_PATH_CALLED})\.(?:length|len|count|size)\b(?!\s*\()", r"size(\g<of>)"),
     (rf"(?P<of>{_PATH})\[-(?P<back>\d+)\]", r"\g<of>[size(\g<of>) - \g<back>]"),
     (rf"(?P<of>{_PATH})\s+is\s+not\s+defined\b", r"!has(\g<of>)"),
     (rf"(?P<of>{_PATH})\s+is\s+defined\b", r"has(\g<of>)"),
@@ -182,7 +196,7 @@ _REWRITINGS: tuple[tuple[str, _Written], ...] = (
     (r"\b(?:or|OR)\b|(?<!\|)\|(?!\|)", "||"),
     (
         r"(?:(?<=\()|^)\s*(?P<one>[^()?]+?)\s+if\s+(?P<asked>[^()?]+?)\s+else\s+(?P<other>[^()?]+?)\s*(?=\)|$)",
-        r"\g<asked> ? \g<one> : \g<other>",
+        _chosen,
     ),
 )
 _TABLE = tuple((re.compile(pattern), written) for pattern, written in _REWRITINGS)

@@ -64,6 +64,7 @@ _TAKES: Mapping[str, frozenset[str]] = {
 _ARITHMETIC = frozenset({"_+_", "_-_", "_*_", "_/_", "_%_", "-_"})
 _OF_ONE_KIND = frozenset({"_<_", "_<=_", "_>_", "_>=_", "_+_"})
 _EQUALITY = frozenset({"_==_", "_!=_"})
+_COMPARE = "compare it with something: == … or > …"
 
 
 class Judge:
@@ -111,11 +112,18 @@ class Judge:
         elif len(operands) == 2 and function in _OF_ONE_KIND | _EQUALITY:  # noqa: PLR2004 - both sides
             self._compare(call, function, *operands)
         if function == "_?_:_" and len(operands) == 3:  # noqa: PLR2004 - condition and both values
+            self._ask(call, operands[0])
             return Known(kinds=_either(operands[1].kinds, operands[2].kinds))
         if function in _ARITHMETIC:
             return Known(kinds=_result(operands))
         yields = _YIELDS.get(function)
         return Known(kinds=None if yields is None else frozenset({yields}))
+
+    def _ask(self, call: Call, condition: Known) -> None:
+        """Sees whether what stands before `?`, or what a list is filtered by, can be true or false."""
+        if condition.kinds is not None and BOOLEAN not in condition.kinds:
+            message = f"a condition must be true or false, this is {words_for(condition.kinds)}"
+            self.misfits.append(Misfit(offset=call.offset, message=message, remedy=_COMPARE))
 
     def _compare(self, call: Call, function: str, left: Known, right: Known) -> None:
         if left.kinds is None or right.kinds is None or OTHER in left.kinds | right.kinds:
@@ -145,7 +153,7 @@ def _quoted(words: frozenset[str]) -> str:
 
 def _remedy(function: str, kinds: Kinds) -> str:
     if _TAKES[function] == {BOOLEAN}:
-        return "compare it with something: == … or > …"
+        return _COMPARE
     return "convert it: int(…) or double(…)" if kinds == {TEXT} else f"give it {words_for(_TAKES[function] - {OTHER})}"
 
 

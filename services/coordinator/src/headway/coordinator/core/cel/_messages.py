@@ -107,6 +107,11 @@ _CALLS = {
 }
 _UNDECLARED = re.compile(r"undeclared reference to '([^']*)'.*")
 _SYNTAX_REMEDIES = (
+    (re.compile(r"\?[^:]*\Z"), "write : behind it, and what it is otherwise, such as null"),
+    (
+        re.compile(r"\?.*[^?\s]\s*:\s*$", re.DOTALL),
+        "the part behind : is missing: write what it is otherwise, such as null",
+    ),
     (re.compile(r"\.\.|\.\s*$"), "write the field's name behind each . , or leave the . out"),
     (re.compile(r"\.\s*\d"), 'an item of a list is read by [0], a field whose name is no word by ["1"]'),
     (re.compile(r"[-+*/%<>=!&|?:,]\s*$"), "something is missing behind it"),
@@ -186,7 +191,7 @@ def complaint_about(source: str, report: str) -> Complaint:
     elif "has() argument" in text:
         remedy = f"write {_CALLS['has']}"
     elif text.startswith("Syntax error"):
-        code = without_texts(source)
+        code = _with_texts_marked(source)
         remedy = next((meaning for pattern, meaning in _SYNTAX_REMEDIES if pattern.search(code)), _SYNTAX_REMEDY)
     return Complaint(line=line, column=max(column, 1), message=message, remedy=remedy)
 
@@ -211,8 +216,13 @@ def without_texts(source: str) -> str:
     return _STRINGS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
 
 
+def _with_texts_marked(source: str) -> str:
+    """Returns the source with a quote for each character of a text, so that something still stands there."""
+    return _STRINGS.sub(lambda found: re.sub(r"[^\n]", '"', found[0]), source)
+
+
 def _slip_in(source: str) -> Complaint | None:
-    code = without_texts(source)
+    code = _with_texts_marked(source)
     for pattern, message, remedy in _SLIPS:
         found = pattern.search(code)
         if found is not None:

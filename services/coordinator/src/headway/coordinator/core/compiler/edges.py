@@ -7,9 +7,10 @@ from itertools import pairwise
 
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.drafts import NodeDraft, Target
-from headway.coordinator.core.compiler.failures import check_failures
+from headway.coordinator.core.compiler.failures import check_failures, instead_of_status
 from headway.coordinator.core.compiler.faults import Code, nearest
 from headway.coordinator.core.compiler.fields import Entries, Reading
+from headway.coordinator.core.compiler.habits import WORDS, normal
 from headway.coordinator.core.compiler.nodes import read_target
 from headway.coordinator.core.compiler.template_parser import Site, is_unknown
 from headway.coordinator.core.compiler.yaml_tree import Yaml, YamlList, YamlMap, YamlScalar
@@ -75,8 +76,11 @@ def add_case_edges(
     for name, draft in nodes.items():
         made: dict[str, int] = {}
 
-        def edge_to(target: Target, source: str = name, made: dict[str, int] = made) -> int | None:
-            if not _exists(reading, target, nodes):
+        def edge_to(
+            target: Target, source: str = name, made: dict[str, int] = made, *, is_default: bool = False
+        ) -> int | None:
+            instead = WORDS["default"].get(normal(target.node), "") if is_default else ""
+            if not _exists(reading, target, nodes, instead):
                 return None
             if target.node not in made:
                 made[target.node] = len(edges)
@@ -86,7 +90,7 @@ def add_case_edges(
 
         numbered = [(case, edge_to(case.to)) for case in draft.cases]
         cases = tuple(Case(when=case.when, edge=edge) for case, edge in numbered if edge is not None)
-        default_edge = edge_to(draft.default) if draft.default is not None else None
+        default_edge = edge_to(draft.default, is_default=True) if draft.default is not None else None
         finished[name] = replace(draft.node, cases=cases, default_edge=default_edge)
     return edges, finished
 
@@ -140,7 +144,8 @@ def _read_full_edge(
     entries = Entries(reading, tree, language.EDGE, "an edge")
     source, target = (read_target(entries, end, is_edge=True) for end in ("from", "to"))
     kind = EdgeKind(entries.word("on") or EdgeKind.SUCCESS)
-    errors = entries.texts("errors") or ()
+    fails = nodes[source.node].node if source is not None and source.node in nodes else None
+    errors = entries.texts("errors", instead_of_status(entries.tree("errors"), fails, is_edge=True)) or ()
     if errors and kind not in _HANDLING:
         message = f"errors has no meaning with on: {kind.value}"
         reading.faults.add(entries.place_of("errors"), Code.CONTRADICTION, message, "add on: failure, or remove it")
@@ -151,16 +156,16 @@ def _read_full_edge(
     if source is None or target is None or not all(known):
         refused += sites
         return []
-    check_failures(reading.faults, entries.tree("errors"), nodes[source.node].node)
+    check_failures(reading.faults, entries.tree("errors"), nodes[source.node].node, is_edge=True)
     edge = Edge(index=0, source=source.node, target=target.node, on=kind, errors=errors, when=when)
     return [EdgeDraft(edge=edge, place=tree.place, sites=sites)]
 
 
-def _exists(reading: Reading, target: Target, nodes: Mapping[str, NodeDraft]) -> bool:
+def _exists(reading: Reading, target: Target, nodes: Mapping[str, NodeDraft], instead: str = "") -> bool:
     if target.node in nodes:
         return True
     message = f"there is no node {target.node}"
-    reading.faults.add(target.place, Code.UNKNOWN_NODE, message, nearest(target.node, nodes))
+    reading.faults.add(target.place, Code.UNKNOWN_NODE, message, instead or nearest(target.node, nodes))
     return False
 
 

@@ -4,6 +4,7 @@ Handlers give their failures names of their own, so a name is seldom surely wron
 the name of a class, and, of nodes whose failures are all known, where it is none of them.
 """
 
+import re
 from collections.abc import Iterator
 
 from headway.coordinator.core.compiler.faults import Code, Faults, close_to
@@ -13,22 +14,48 @@ from headway.coordinator.core.plan import FailureClass, Literal, Node, NodeType,
 
 _CLASSES = tuple(each.value for each in FailureClass)
 _OF_THE_ENGINE = (*_CLASSES, *(each.value for each in FailureType))
+_STATUS = re.compile(r"[1-5][0-9][0-9]")
 _SHORTEST = 5  # letters of a name that can be a slip of another
 
 
-def check_failures(faults: Faults, named: object, node: Node | None) -> None:
+def check_failures(faults: Faults, named: object, node: Node | None, *, is_edge: bool = False) -> None:
     """Warns of names that a node hardly fails with.
 
     Args:
         faults: where the warnings go.
         named: what stands behind `errors`.
         node: whose failures are meant; None: those of any.
+        is_edge: they stand on an edge, else in a retry rule.
     """
     for name, item in _names(named):
-        if meant := _meant(name, node):
+        status = instead_of_status(named, node, is_edge=is_edge) if _STATUS.fullmatch(name) else ""
+        if meant := status or _meant(name, node):
             is_open = node is None or node.type is NodeType.CALL
             whose = "no failure class" if is_open or node is None else f"nothing that {node.id} fails with"
             faults.add(item.place, Code.UNLIKELY_FAILURE, f"{name} is {whose}", meant, warning=True)
+
+
+def instead_of_status(named: object, node: Node | None, *, is_edge: bool) -> str:
+    """Returns what to write instead of statuses of HTTP that stand for names of failures; empty: there is none.
+
+    Args:
+        named: what stands behind `errors`.
+        node: whose failures are meant; None: those of any.
+        is_edge: it stands on an edge, else in a retry rule.
+    """
+    if node is None or node.type is not NodeType.HTTP:
+        return ""
+    each = (
+        [str(item.value) for item in named.items if isinstance(item, YamlScalar)] if isinstance(named, YamlList) else []
+    )
+    statuses = [text for text in each if _STATUS.fullmatch(text)]
+    if not statuses:
+        return ""
+    if not is_edge:
+        return "write HttpStatus, which is any status that is not expected; an edge may ask for error.status"
+    several = f'"error.status in [{", ".join(statuses)}]"'
+    asked = f"error.status == {statuses[0]}" if len(statuses) == 1 else several
+    return f"write errors: [HttpStatus], when: {asked}"
 
 
 def meant_failure(name: str) -> str:

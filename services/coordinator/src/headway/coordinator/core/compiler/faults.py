@@ -209,11 +209,17 @@ def nearest(word: str, known: Collection[str]) -> Callable[[], str]:
     return find
 
 
-def close_to(word: str, known: Collection[str]) -> str:
-    """Returns the known word that is at most a few slips away; empty: there is none."""
+def close_to(word: str, known: Collection[str], most: int | None = None) -> str:
+    """Returns the known word that is at most a few slips away; empty: there is none.
+
+    Args:
+        word: as it was written.
+        known: what it may have been meant for.
+        most: how many slips; None: as many as a word of this length may hold.
+    """
     if same := next((each for each in islice(known, _MAX_CANDIDATES) if each.casefold() == word.casefold()), ""):
         return same
-    most = max(1, len(word) // 3)
+    most = max(1, len(word) // 3) if most is None else most
     letters = set(word)
     candidates = islice((each for each in known if abs(len(each) - len(word)) <= most), _MAX_CANDIDATES)
     likely = nsmallest(_MAX_MEASURED, candidates, key=lambda each: len(letters.symmetric_difference(each)))

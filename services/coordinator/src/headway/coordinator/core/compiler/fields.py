@@ -10,7 +10,7 @@ from enum import StrEnum
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.failures import meant_failure
 from headway.coordinator.core.compiler.faults import Code, Faults, close_to, nearest
-from headway.coordinator.core.compiler.habits import WORDS, instead_of_key, normal, says_order
+from headway.coordinator.core.compiler.habits import WORDS, attempts_meant, instead_of_key, normal, says_order
 from headway.coordinator.core.compiler.language import Field, Kind
 from headway.coordinator.core.compiler.slips import meant_duration
 from headway.coordinator.core.compiler.template_parser import TemplateParser, unknown_condition
@@ -272,7 +272,7 @@ class Entries:
         field, is_count = self._fields[name], isinstance(tree, YamlScalar) and isinstance(tree.value, int)
         remedy = _as_written(field, "`key: value` lines") + (", without dashes" if isinstance(tree, YamlList) else "")
         if field.kind is Kind.RETRY and isinstance(tree, YamlScalar) and is_count:
-            remedy = f"write retry: {{max_attempts: {tree.value}}}, the first attempt included"
+            remedy = f"write retry: {{max_attempts: {attempts_meant(tree.value)}}}, the first attempt included"
         self.wrong(tree.place, f"{name} must be a map{_but_is(tree)}", remedy)
         return None
 
@@ -288,8 +288,13 @@ class Entries:
         self.wrong(tree.place, f"{name} must be a list{_but_is(tree)}", remedy)
         return None
 
-    def texts(self, name: str) -> tuple[str, ...] | None:
-        """Returns a list of constant texts."""
+    def texts(self, name: str, instead: str = "") -> tuple[str, ...] | None:
+        """Returns a list of constant texts.
+
+        Args:
+            name: the key.
+            instead: what to write where a number stands; empty: it in quotes.
+        """
         found = self.list(name)
         if found is None:
             return None
@@ -299,7 +304,7 @@ class Entries:
                 texts.append(item.value)
             else:
                 is_empty = isinstance(item, YamlScalar) and item.value in (None, "")
-                remedy = "remove what is empty" if is_empty else "put it in quotes"
+                remedy = "remove what is empty" if is_empty else instead or "put it in quotes"
                 self.wrong(item.place, f"{name} must hold texts only{_but_is(item)}", remedy)
         return tuple(texts)
 

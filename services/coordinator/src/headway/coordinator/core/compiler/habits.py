@@ -27,6 +27,7 @@ def _by_word(table: Mapping[str, str]) -> dict[str, str]:
 
 _EDGES = "write it under edges: [[before, this]]"
 _ONWARD = "write it under edges: [[this, next]]"
+_WAITS = "remove it: the node waits for its child, unless detach is true"
 _RETRY = "write retry: {max_attempts: 3}, the first attempt included"
 _WORKFLOW: Mapping[str, str] = _by_word(
     {
@@ -70,6 +71,7 @@ _NODE: Mapping[str, str] = _by_word(
         "write an edge {from: this, to: …, on: failure}": (
             "catch onfailure onerror onerrors rescue except on fallback otherwise"
         ),
+        "write an edge {from: this, to: …, on: timeout}": "ontimeout timedout timeoutto onheartbeattimeout",
         "write it on an edge: {from: …, to: this, when: …}": "if condition when unless else runif",
         "write edges: behind nodes:, not in a node": "edges",
         "write input:": (
@@ -108,7 +110,7 @@ _NODE: Mapping[str, str] = _by_word(
         "remove it: later nodes read nodes.this.output": (
             "output outputs result resultpath outputpath resultselector returns register saveas outputparameters export"
         ),
-        "write compensate: and the node that undoes this one": "compensation undo rollback compensatedby",
+        "write compensate: and the node that undoes it": "compensation undo rollback compensatedby",
         "write output_schema:": "schema outputschema contract",
         "remove it: a finish node ends the run, and so does its last node": "end terminal",
         "write queue:": "runson pool taskqueue agent executor domain",
@@ -202,7 +204,7 @@ _OF_TYPES: Mapping[str, Mapping[str, str]] = {
     "subflow": _by_word(
         {
             "write workflow:": "name uses flow child workflow_id workflow_name sub_workflow_param workflow_ref",
-            "remove it: the node waits for its child, unless detach is true": "wait wait_for_completion sync",
+            _WAITS: "wait wait_for_completion sync",
             "write detach: true": "async fire_and_forget parent_close_policy",
         }
     ),
@@ -325,6 +327,13 @@ WORDS: Mapping[str, Mapping[str, str]] = {
             "write fixed": "constant none static",
         }
     ),
+    "need": _by_word(
+        {
+            "write need: any": "one first some or race 1",
+            "write need: all": "every each both and",
+        }
+    ),
+    "default": _by_word({"write default: none": "null end stop exit terminate finish done nothing"}),
     "on_failure": _by_word({"write stop": "fail abort fail_fast terminate", "write drain": "continue ignore proceed"}),
 }
 
@@ -348,11 +357,27 @@ def instead_of_key(key: str, what: str, name: str, value: Yaml) -> str:
         return f"write under edges: {', '.join(f'[{other}, {name}]' for other in others)}"
     if found == _ONWARD and others:
         return f"write under edges: {', '.join(f'[{name}, {other}]' for other in others)}"
+    if found.startswith("write an edge ") and len(others) == 1:
+        return found.replace("…", others[0]).replace("this", name)
+    if found == _WAITS and isinstance(value, YamlScalar) and value.value is False:
+        return "write detach: true"
     if found == _RETRY and isinstance(value, YamlScalar) and isinstance(value.value, int):
-        return f"write retry: {{max_attempts: {value.value + (word in _MORE_TRIES)}}}"
+        return f"write retry: {{max_attempts: {attempts_meant(value.value, more=word in _MORE_TRIES)}}}"
     if found.startswith(f"write {key}:") or not found:
         found = _of_other_types(key)
     return _with_duration(found, word, value).replace("this", name)
+
+
+def attempts_meant(given: object, *, more: bool = False) -> int:
+    """Returns how many attempts are meant by a number, or by true or false.
+
+    Args:
+        given: as it was written.
+        more: the first attempt does not count.
+    """
+    if isinstance(given, bool) or not isinstance(given, int):
+        return 1 if given is False else 3
+    return max(1, given + more)
 
 
 def says_order(key: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from headway.coordinator.core.cel import WORDS_OF_OTHERS
 from headway.coordinator.core.compiler.faults import close_to
-from headway.coordinator.core.lookups import spell
+from headway.coordinator.core.lookups import spell, spell_steps
 from headway.coordinator.core.plan import NodeType, VariablePath
 
 # Names at which expressions of other workflow languages begin.
@@ -28,6 +28,14 @@ _PAYLOADS = ("event", "signal", "message", "data", "body", "msg")  # what other 
 _FIELDS: Mapping[str, str] = {
     **dict.fromkeys(("outputs", "result", "results", "return", "value", "body", "response", "data"), "output"),
     **dict.fromkeys(("status", "conclusion", "phase", "outcome"), "state"),
+}
+_FIELDS_OF: Mapping[NodeType, Mapping[str, tuple[str, ...]]] = {
+    NodeType.WAIT_FOR_EVENT: dict.fromkeys(("payload", *_PAYLOADS), ("output",)),
+    NodeType.HTTP: {
+        **dict.fromkeys(("body", "json", "content"), ("output", "body")),
+        **dict.fromkeys(("status_code", "statusCode", "code"), ("output", "status")),
+        "headers": ("output", "headers"),
+    },
 }
 
 
@@ -67,7 +75,9 @@ def instead_of_name(
     return f"did you mean {close}? {here}" if close else here + text
 
 
-def instead_of_field(path: VariablePath, known: Collection[str], kind: NodeType, *, is_inside: bool) -> str:
+def instead_of_field(
+    path: VariablePath, known: Collection[str], kind: NodeType, *, is_inside: bool, is_list: bool = False
+) -> str:
     """Returns what to write instead of `nodes.name.field…` when a node has no such field.
 
     Args:
@@ -75,6 +85,7 @@ def instead_of_field(path: VariablePath, known: Collection[str], kind: NodeType,
         known: the fields that it has.
         kind: its type.
         is_inside: it is written in the node's own body.
+        is_list: its output is a list of what is meant.
     """
     name, field, *rest = (*path[1:], "") if len(path) == 2 else path[1:]  # noqa: PLR2004 - nodes.name alone
     if not field:
@@ -86,5 +97,9 @@ def instead_of_field(path: VariablePath, known: Collection[str], kind: NodeType,
         output = spell(("nodes", name, "output"))
         gives = f"{output}[0] is the first of its results" if kind is NodeType.MAP else f"{output} is its last result"
         return f"{inner} is there in the body of {name} only; behind it, {gives}"
-    meant = _FIELDS.get(field) or close_to(field, known)
-    return f"write {spell(('nodes', name, meant, *rest) if meant else ('nodes', name, 'output', field, *rest))}"
+    meant = _FIELDS_OF.get(kind, {}).get(field) or (_FIELDS.get(field) or close_to(field, known) or ("output", field))
+    steps = (meant,) if isinstance(meant, str) else meant
+    meant_path = ("nodes", name, *steps, *rest)
+    if is_list and steps[0] == "output":
+        return f"write {spell(meant_path[:3])}[0]{spell_steps(meant_path[3:])}"
+    return f"write {spell(meant_path)}"

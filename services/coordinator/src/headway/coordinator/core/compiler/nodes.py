@@ -3,12 +3,13 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from headway.coordinator.core.compiler import language
 from headway.coordinator.core.compiler.drafts import BodyDraft, CaseDraft, NodeDraft, Target, with_bodies
 from headway.coordinator.core.compiler.faults import Code, nearest
 from headway.coordinator.core.compiler.fields import Entries, Reading, check_name, cut, spell
-from headway.coordinator.core.compiler.habits import instead_of_type, says_order, type_by_key
+from headway.coordinator.core.compiler.habits import WORDS, instead_of_type, normal, says_order, type_by_key
 from headway.coordinator.core.compiler.language import Field
 from headway.coordinator.core.compiler.policies import lease_within, read_retry, read_timeouts
 from headway.coordinator.core.compiler.python_code import complaint_about, templates_in
@@ -32,6 +33,7 @@ from headway.coordinator.core.plan import (
 _HANDLER = re.compile(language.HANDLER_PATTERN)
 _QUEUE = re.compile(language.QUEUE_PATTERN)
 _EVENT = re.compile(language.EVENT_PATTERN)
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
 _NONE = "none"
 _KINDS = tuple(language.NODES.items())
 _LAST_LINE = 1 << 31
@@ -283,11 +285,19 @@ def _read_switch(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDr
         else:
             never = Expression(source="false", reads=(), place=item.place)
             cases.append(CaseDraft(when=when or never, to=to, sites=sites))
-    default = read_target(entries, "default") if "default" in entries else None
+    default = _read_default(entries) if "default" in entries else None
     is_whole = is_whole and found is not None and default is not None
     if default is not None and default.node == _NONE:
         default = None
     return replace(draft, cases=tuple(cases), default=default, is_whole=is_whole, sites=tuple(astray))
+
+
+def _read_default(entries: Entries) -> Target | None:
+    tree = entries.tree("default")
+    if isinstance(tree, YamlScalar) and tree.value is None:
+        entries.wrong(tree.place, "default must be a node, or none", WORDS["default"]["null"])
+        return None
+    return read_target(entries, "default")
 
 
 def _read_join(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
@@ -309,7 +319,9 @@ def _read_need(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraf
     if isinstance(tree, YamlScalar) and isinstance(tree.value, int) and not isinstance(tree.value, bool):
         need = entries.integer("need")
         return replace(draft, node=replace(draft.node, need=need))
-    reading.faults.add(tree.place, Code.WRONG_VALUE, "need must be all, any or a number", "write need: 2")
+    written = tree.value if isinstance(tree, YamlScalar) else None
+    remedy = WORDS["need"].get(normal(str(written)), "write need: 2")
+    reading.faults.add(tree.place, Code.WRONG_VALUE, "need must be all, any or a number", remedy)
     return draft
 
 
@@ -457,6 +469,17 @@ def read_finally(reading: Reading, outer: Entries) -> NodeDraft | None:
     return NodeDraft(node=node, place=tree.place, body=body, is_whole=bool(body.nodes))
 
 
+def _meant_percent(tree: Yaml | None) -> str | None:
+    """Returns what share of the items was meant by `20%` or `0.2`, in percent."""
+    match tree:
+        case YamlScalar(value=str() as text) if found := _PERCENT.fullmatch(text):
+            return found[1]
+        case YamlScalar(value=float() as share) if 0 < share < 1:
+            return f"{share * 100:g}"
+        case _:
+            return None
+
+
 def _read_map(reading: Reading, entries: Entries, node: Node) -> Node:
     most = entries.integer("max_concurrency")
     tree = entries.tree("tolerate")
@@ -468,6 +491,9 @@ def _read_map(reading: Reading, entries: Entries, node: Node) -> Node:
         if len(tree.entries) > 1:
             message = "tolerate has both count and percent"
             reading.faults.add(tree.place, Code.CONTRADICTION, message, "keep one of the two")
+    elif (meant := _meant_percent(tree)) is not None:
+        what = f"tolerate is a number of items, this is {spell(cast('YamlScalar', tree).value)}"
+        entries.wrong(cast("YamlScalar", tree).place, what, f"write tolerate: {{percent: {meant}}}")
     elif tree is not None:
         count = entries.integer("tolerate")
     return replace(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from headway.coordinator.core.compiler import language
-from headway.coordinator.core.compiler.failures import check_failures
+from headway.coordinator.core.compiler.failures import check_failures, instead_of_status
 from headway.coordinator.core.compiler.faults import Code
 from headway.coordinator.core.compiler.fields import Entries, Reading
 from headway.coordinator.core.compiler.yaml_tree import YamlList, YamlMap
@@ -84,7 +84,7 @@ def _read_rules(reading: Reading, outer: Entries, policy: RetryPolicy, node: Nod
             outer.wrong(item.place, "a retry rule must be a map", "write {errors: [RateLimited], max_attempts: 5}")
             continue
         entries = Entries(reading, item, language.RETRY_RULE, "a retry rule")
-        errors = entries.texts("errors") or ()
+        errors = entries.texts("errors", instead_of_status(entries.tree("errors"), node, is_edge=False)) or ()
         check_failures(reading.faults, entries.tree("errors"), node)
         for name in errors:
             if name in seen:

@@ -145,7 +145,10 @@ class ScopeCheck:
         }
         self._around = around
         bodies = {name: list(with_bodies(draft.body.nodes)) for name, draft in drafts.items() if draft.body is not None}
-        self._inside = {inner.node.id: loop for loop, body in bodies.items() for inner in body}
+        self._inside: dict[str, list[str]] = {}  # by node in bodies: the maps and repeats that it is in
+        for loop, body in bodies.items():
+            for inner in body:
+                self._inside.setdefault(inner.node.id, []).append(loop)
         self._setters: dict[str, dict[str, None]] = {}  # by variable: the nodes that set it, maps and repeats included
         for name, draft in drafts.items():
             for each in (draft, *bodies.get(name, ())):
@@ -386,7 +389,9 @@ class ScopeCheck:
         """What is wrong with a path as it is spelt, wherever it stands."""
         match path:
             case (_, str() as name, *_) if name not in self._nodes and name in self._inside:
-                return self._leads_into_body(self._inside[name], name)
+                loops = self._inside[name]
+                before = [loop for loop in loops if view is not None and self._is_visible(loop, view)]
+                return self._leads_into_body((before or loops)[0], name)
             case (_, name, *_) if name not in self._nodes:
                 return Code.UNKNOWN_REFERENCE, f"there is no node {name}", nearest(name, self._nodes)
             case (_, name, *_) if name == FINALLY:
@@ -401,7 +406,9 @@ class ScopeCheck:
                 has = " and ".join(", ".join(fields).rsplit(", ", 1))
                 message = f"{spell(path)} is nothing: a {self._nodes[name].type} node has {has}"
                 is_inside = view is not None and view.node == name
-                remedy = instead_of_field(path, fields, self._nodes[name].type, is_inside=is_inside)
+                node = self._nodes[name]
+                is_list = node.count is not None
+                remedy = instead_of_field(path, fields, node.type, is_inside=is_inside, is_list=is_list)
                 return Code.UNKNOWN_REFERENCE, message, remedy
             case _:
                 return Code.UNKNOWN_REFERENCE, "nodes must be followed by a node's id", "write nodes.name.output"
@@ -414,7 +421,9 @@ class ScopeCheck:
 
     def _leads_inside(self, name: str, inner: str) -> bool:
         loop = self._nodes[name]
-        return loop.type in LOOP_NODES and (self._inside.get(inner) == name or inner in (language.ONLY_NODE, "body"))
+        return loop.type in LOOP_NODES and (
+            name in self._inside.get(inner, ()) or inner in (language.ONLY_NODE, "body")
+        )
 
     def _leads_into_body(self, loop: str, inner: str) -> tuple[Code, str, Remedy]:
         message = f"{inner} is in the body of {loop}: from outside it cannot be read"

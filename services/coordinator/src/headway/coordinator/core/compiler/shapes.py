@@ -73,9 +73,9 @@ class Member:
     others: Collection[str]
 
 
-def of_schema(schema: Json) -> Form:
-    """Returns what fits a schema; None: anything does."""
-    return ANY if schema is None else (Fitting(schema, (schema,)),)
+def of_schema(schema: Json, *more: Json) -> Form:
+    """Returns what fits a schema, and more of them, which refer to nothing; None: anything does."""
+    return ANY if schema is None else (Fitting(schema, (schema, *more)),)
 
 
 def of_kinds(kinds: Kinds) -> Form:

@@ -26,6 +26,7 @@ _TEMPLATES = (
     re.compile(r"\$((?:input|nodes|vars|item|run|error)\.[\w.]+)"),
 )
 _OF_THE_INPUT = frozenset({1, 5})  # those whose paths begin in the input
+_OUTPUT = re.compile(r"nodes\.\w+\.(?:output|state)\b")
 _CLOCK_PARTS = (3_600_000, 60_000, 1_000)
 _MIN_WORD = 3  # letters of a unit that may go on, as seconds does
 
@@ -59,7 +60,7 @@ def meant_template(text: str) -> str:
     """Returns what to write instead of text that is a template elsewhere; empty: it is none."""
     for number, pattern in enumerate(_TEMPLATES):
         if (found := pattern.search(text)) is not None:
-            begin = "input." if number in _OF_THE_INPUT else ""
+            begin = "input." if number in _OF_THE_INPUT and not _OUTPUT.match(found[1]) else ""
             return f"write ${{{begin}{path_here(found[1])}}}"
     return ""
 

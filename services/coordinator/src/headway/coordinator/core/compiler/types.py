@@ -352,7 +352,7 @@ class _Check:
 
     def _find_output(self, node: Node) -> shapes.Form:
         if node.output_schema is not None:
-            return shapes.of_schema(node.output_schema)
+            return shapes.of_schema(node.output_schema, *([_HTTP] if node.type is NodeType.HTTP else []))
         found = _OUTPUTS.get(node.type, shapes.ANY)
         payload = shapes.of_schema(node.payload_schema)
         match node.type:

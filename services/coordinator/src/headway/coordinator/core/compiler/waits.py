@@ -16,6 +16,8 @@ from headway.coordinator.core.instants import split_zone
 from headway.coordinator.core.plan import Json, Literal, Place
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[-+]\d\d:\d\d)")
+_OFFSET = re.compile(r"^Etc/.*[0-9]")  # whose signs are the other way round
+_LONG_CITY = 6  # letters of a name that may hold two slips
 
 
 def read_wait(reading: Reading, entries: Entries, draft: NodeDraft) -> NodeDraft:
@@ -59,12 +61,22 @@ def _check_zone(reading: Reading, place: Place, zone: Json) -> None:
 
 
 def _nearest_zone(name: str, zones: AbstractSet[str]) -> str:
+    """A near spelling, or how zones are named: another zone is another hour, so nothing is guessed."""
     city = name.strip().replace(" ", "_").casefold()
-    named = sorted(zone for zone in zones if city == zone.rpartition("/")[2].casefold())
-    if named:
-        return f"did you mean {named[0]}?"
-    close = close_to(name, zones)
-    return f"did you mean {close}?" if close else "name one of the IANA database, such as Europe/Vienna"
+    named = sorted(zone for zone in zones if city == zone.rpartition("/")[2].casefold() and not _OFFSET.search(zone))
+    whole = next((zone for zone in zones if zone.casefold() == city), "") or next(iter(named), "")
+    near = whole or _misspelt(name.strip().replace(" ", "_"), zones)
+    return f"did you mean {near}?" if near else "zones are named as in the tz database, such as Europe/Berlin"
+
+
+def _misspelt(name: str, zones: AbstractSet[str]) -> str:
+    """The zone that is a slip away, or two in a long name; area and city begin as they are written."""
+    area, _, city = name.rpartition("/")
+    if not area or not city:
+        return ""
+    begin = (area[0].casefold(), city[0].casefold())
+    alike = {zone for zone in zones if (zone[0].casefold(), zone.rpartition("/")[2][0].casefold()) == begin}
+    return close_to(name, alike, most=1 if len(city) < _LONG_CITY else 2)
 
 
 def _is_instant(value: object) -> bool:
