@@ -83,7 +83,7 @@ async def test_a_lease_is_told_with_its_holder_and_its_end(world: World) -> None
 
 @pytest.mark.parametrize(("renewed_ago", "is_silent"), [(timedelta(seconds=35), False), (timedelta(seconds=50), True)])
 async def test_of_a_holder_that_does_not_renew_it_is_told_when_it_was_heard_of(
-    world: World, renewed_ago: timedelta, is_silent: bool
+    world: World, renewed_ago: timedelta, *, is_silent: bool
 ) -> None:
     await world.first.deploy(ONE)
     run_id = await world.first.start("one")
