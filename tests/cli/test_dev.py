@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +18,9 @@ from typing import IO, Any
 import pytest
 
 from headway.cli.stack import Shape, Stack
-from headway.client import Client
+from headway.client import Client, ReasonKind
 from tests.cli.conftest import gone
+from tests.waiting import until as until_true
 
 pytestmark = pytest.mark.slow
 
@@ -128,6 +130,59 @@ def test_dev_restarts_what_dies_refuses_a_second_one_and_stops_everything(tmp_pa
     for pid in everything:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def held(document: dict[str, Any], seconds: int) -> str:
+    """The id of a run whose only handler sleeps, once it does."""
+
+    async def start() -> str:
+        async with Client(document["address"]) as client:
+            await client.deploy(
+                "workflow: held\nnodes:\n"
+                f'  nap: {{type: python, code: "import time\\ndef run(input): time.sleep({seconds})"}}\n'
+            )
+            run_id = (await client.start("held")).run_id
+
+            async def is_held() -> bool:
+                return any(each.kind is ReasonKind.LEASED for each in (await client.explain(run_id)).reasons)
+
+            await until_true(is_held, "a worker holds it")
+            return run_id
+
+    return asyncio.run(start())
+
+
+def test_handlers_have_the_drain_timeout_to_end_when_dev_is_stopped(tmp_path: Path) -> None:
+    with dev(tmp_path / "data") as (process, document):
+        run_id = held(document, 13)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+
+    assert process.returncode == 0
+    assert "is killed" not in err
+    with dev(tmp_path / "data") as (process, document):
+
+        async def state() -> str:
+            async with Client(document["address"]) as client:
+                return (await client.get(run_id)).run.state.value
+
+        assert asyncio.run(state()) == "succeeded"
+
+
+def test_a_second_signal_kills_everything_at_once(tmp_path: Path) -> None:
+    with dev(tmp_path / "data") as (process, document):
+        held(document, 60)
+        process.send_signal(signal.SIGINT)
+        read_to(process.stderr, "again to kill")
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+        for pid in document["pids"].values():
+            asyncio.run(gone(pid))
+
+    assert process.returncode == 128 + signal.SIGINT
+    assert time.monotonic() - began < 5
 
 
 def test_a_dev_that_was_killed_leaves_no_process_behind_and_can_be_started_again(tmp_path: Path) -> None:

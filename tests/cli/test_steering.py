@@ -85,8 +85,9 @@ async def test_a_refusal_is_one_sentence_and_exit_2(headway: CommandLine, coordi
         (
             runs_pb2.RUN_STATE_RUNNING,
             (
-                "run r1 is being cancelled; its handlers are told (where workers do not attend, at their next Renew);"
-                " attempts that do not end within 90 s are closed as unknown"
+                "run r1 is being cancelled; handlers that run are told, at the latest at their worker's next Renew, and"
+                " closed as unknown after 90 s; child runs, nodes that undo others and `finally`, if there are any,"
+                " come before its end"
             ),
         ),
     ],
@@ -113,7 +114,7 @@ async def test_a_cancel_that_names_no_grace_tells_the_servers_and_may_undo_nothi
 
     result = await headway("cancel", "r1", "--no-compensation")
 
-    assert "attempts that do not end within 60 s are closed as unknown" in result.out
+    assert "closed as unknown after 60 s" in result.out
     request = coordinator.requests["runs.Cancel"][0]
     assert (request.HasField("grace"), request.no_compensation) == (False, True)
 

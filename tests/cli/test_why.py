@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from headway.api.runs.v1 import runs_pb2
+from headway.cli.commands.why import NEXT
+from headway.client import ReasonKind
 from tests.cli.conftest import CommandLine
 from tests.client.scripted_coordinator import ScriptedCoordinator
 
@@ -77,7 +80,7 @@ async def test_of_many_items_that_wait_alike_three_are_told_and_what_to_do_is_sa
         )
         for index in range(40)
     ]
-    other = runs_pb2.Reason(path="each[7].pay", kind=runs_pb2.REASON_KIND_LEASED, message="Held.")
+    other = runs_pb2.Reason(path="each[7].pay", kind=runs_pb2.REASON_KIND_LEASED, message="Held.", owner="w1")
     coordinator.script("runs.Explain", runs_pb2.ExplainResponse(run=ANSWER.run, message="", reasons=[*waits, other]))
 
     lines = (await headway("why", "r1")).out.splitlines()[1:]
@@ -95,7 +98,40 @@ async def test_of_many_items_that_wait_alike_three_are_told_and_what_to_do_is_sa
         "  each[7].pay  [leased]",
         "    Held.",
         "next: headway signal r1 go_0",
+        "next: if it takes too long, look at worker w1 (host and process id), and end it: another takes over",
     ]
+
+
+@pytest.mark.parametrize("kind", [*ReasonKind])
+def test_every_kind_of_reason_has_its_next_step_or_none_by_intention(kind: ReasonKind) -> None:
+    assert kind in NEXT
+
+
+async def test_what_is_overdue_leads_to_the_timers_service_and_the_most_urgent_comes_first(
+    headway: CommandLine, coordinator: ScriptedCoordinator
+) -> None:
+    long_ago = Timestamp(seconds=1)
+    reasons = [
+        *(
+            runs_pb2.Reason(path=f"a{n}", kind=runs_pb2.REASON_KIND_LEASED, message="So.", owner=f"w{n}")
+            for n in range(6)
+        ),
+        runs_pb2.Reason(path="nap", kind=runs_pb2.REASON_KIND_TIMER, message="So.", until=long_ago),
+        runs_pb2.Reason(path="pay", kind=runs_pb2.REASON_KIND_RETRY, message="So."),
+        runs_pb2.Reason(path="slow", kind=runs_pb2.REASON_KIND_QUEUED, message="So.", queue="q"),
+        runs_pb2.Reason(path="lost", kind=runs_pb2.REASON_KIND_NO_WORKER, message="So.", queue="far"),
+    ]
+    coordinator.script("runs.Explain", runs_pb2.ExplainResponse(run=ANSWER.run, message="", reasons=reasons))
+
+    steps = [line for line in (await headway("why", "r1")).out.splitlines() if line.startswith("next:")]
+
+    assert steps[:3] == [
+        "next: headway worker MODULE --queue far",
+        "next: headway show r1 pay: mend what its error tells; it is tried again by itself",
+        "next: see to the timers service; its log says what is the matter",
+    ]
+    assert steps[3].startswith("next: headway worker MODULE --queue q (one more)")
+    assert len(steps) == 5
 
 
 async def test_of_a_subflow_node_that_failed_the_next_step_is_its_run(
@@ -143,7 +179,12 @@ async def test_why_of_very_many_nodes_tells_some_of_each_kind(
 
     assert told[1:7:2] == ["  nap_0  [timer]", "  nap_1  [timer]", "  nap_2  [timer]"]
     assert told[7] == "  … and 196 more  [timer]"
-    assert told[8:] == ["  ship  [unpublished]", "    Nobody can see it.", "  … and 1800 more open tasks"]
+    assert told[8:] == [
+        "  ship  [unpublished]",
+        "    Nobody can see it.",
+        "  … and 1800 more open tasks",
+        "next: see to the relay and to Redis; the relay's log says which",
+    ]
     assert len(document["reasons"]) == 200
 
 

@@ -16,7 +16,8 @@ from headway.api.tasks.v1 import tasks_pb2
 from headway.coordinator.core.refusals import EventUndecidable, Overloaded
 from headway.coordinator.engine import lanes
 from headway.coordinator.engine.lanes import Committed, Lane, Ticket
-from headway.coordinator.store.errors import StoreConflict, StoreUnavailable
+from headway.coordinator.store.errors import StoreConflict, StoreEnded, StoreUnavailable
+from tests.engine.outages import outage
 from tests.rpc.world import EVENT, ONE, Dispatch, World, refusal_of, succeeded, unpacked, until
 
 Commit = Callable[[Sequence[Ticket[int]]], Awaitable[Committed[int]]]
@@ -24,7 +25,7 @@ Commit = Callable[[Sequence[Ticket[int]]], Awaitable[Committed[int]]]
 
 @asynccontextmanager
 async def lane_of(commit: Commit, *, group: Callable[[int], object] = lambda item: item) -> AsyncIterator[Lane[int]]:
-    lane = Lane("test", commit, group=group)
+    lane = Lane("test", commit, outage=outage(), group=group)
     loop = asyncio.ensure_future(lane.run())
     try:
         yield lane
@@ -327,12 +328,36 @@ async def test_run_ids_that_somebody_made_up_make_no_lanes(world: World) -> None
     assert set(world.first.engine._leases) <= {0, 1}
 
 
+async def test_a_database_that_is_down_is_told_once_whatever_is_tried_meanwhile(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    is_down = True
+
+    async def commit(batch: Sequence[Ticket[int]]) -> Committed[int]:
+        if is_down:
+            raise StoreUnavailable("nobody listens there")
+        return doubled(batch)
+
+    caplog.set_level("INFO")
+    async with lane_of(commit) as lane:
+        for _ in range(3 * lanes.LOST_TRIES):
+            await lane.submit([7])
+        is_down = False
+        assert await lane.submit([7]) == [14]
+        await until(lambda: len(caplog.records) > 1, "it is told that it is back")
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "the database does not serve; trying again",
+        "the database serves again",
+    ]
+
+
 async def test_what_loses_the_database_each_time_it_is_tried_is_named_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def commit(batch: Sequence[Ticket[int]]) -> Committed[int]:
         if any(ticket.item == 7 for ticket in batch):
-            raise StoreUnavailable("the connection is gone")
+            raise StoreEnded("the connection is gone")
         return doubled(batch)
 
     async with lane_of(commit) as lane:
@@ -351,10 +376,11 @@ async def test_of_many_that_lose_the_database_some_are_named(
     caplog: pytest.LogCaptureFixture, count: int, named: str
 ) -> None:
     async def commit(_: Sequence[Ticket[int]]) -> Committed[int]:
-        raise StoreUnavailable("the connection is gone")
+        raise StoreEnded("the connection is gone")
 
     async with lane_of(commit) as lane:
         for _ in range(lanes.LOST_TRIES):
+            lane._most = lanes.BATCH  # all in one transaction again
             await lane.submit(list(range(count)))
 
     (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
@@ -363,7 +389,7 @@ async def test_of_many_that_lose_the_database_some_are_named(
 
 async def test_of_no_more_than_so_many_it_is_known_that_they_lost_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
     async def commit(_: Sequence[Ticket[int]]) -> Committed[int]:
-        raise StoreUnavailable("the connection is gone")
+        raise StoreEnded("the connection is gone")
 
     monkeypatch.setattr(lanes, "LOST_KNOWN", 3)
     async with lane_of(commit) as lane:
@@ -378,7 +404,7 @@ async def test_what_went_through_in_between_is_counted_anew(caplog: pytest.LogCa
 
     async def commit(batch: Sequence[Ticket[int]]) -> Committed[int]:
         if next(fates):
-            raise StoreUnavailable("the connection is gone")
+            raise StoreEnded("the connection is gone")
         return doubled(batch)
 
     async with lane_of(commit) as lane:
@@ -407,7 +433,7 @@ async def test_what_waits_is_let_go_of_when_nobody_serves_it_any_more() -> None:
     async def never(batch: Sequence[Ticket[int]]) -> Committed[int]:
         raise AssertionError(batch)
 
-    lane = lanes.Lane("forgotten", never, group=lambda item: item)
+    lane = lanes.Lane("forgotten", never, outage=outage(), group=lambda item: item)
     lane.submit([1])
     lane.submit([2], new=True)
 

@@ -22,6 +22,7 @@ from headway.coordinator.core.refusals import Overloaded
 from headway.coordinator.engine import lanes
 from headway.coordinator.engine.lanes import BATCH, NEW_BETWEEN, NEW_LEAST, NEW_PART, Committed, Lane, Ticket
 from headway.coordinator.ids import bucket_of
+from tests.engine.outages import outage
 from tests.rpc.world import ONE, Refused, World, refusal_of, succeeded, unpacked, until
 
 
@@ -255,7 +256,7 @@ class Gated:
     def __init__(self, time: Clock) -> None:
         self.batches: list[list[int]] = []
         self.locked: set[int] = set()
-        self.lane = Lane("test", self._commit, group=lambda item: item, size=lambda _item: 1)
+        self.lane = Lane("test", self._commit, outage=outage(), group=lambda item: item, size=lambda _item: 1)
         self._time = time
         self._gates: list[asyncio.Future[float]] = []
 
@@ -345,7 +346,7 @@ async def test_new_work_is_refused_at_fewer_bytes(monkeypatch: pytest.MonkeyPatc
     async def never(tickets: Any) -> Committed[int]:
         raise AssertionError(tickets)
 
-    lane = Lane("full", never, group=lambda item: item, size=lambda item: item)
+    lane = Lane("full", never, outage=outage(), group=lambda item: item, size=lambda item: item)
     lane.submit([99], new=True)  # alone, anything may wait
 
     with pytest.raises(Overloaded):
@@ -451,7 +452,7 @@ async def test_where_hardly_anything_queues_a_transaction_begins_a_stride_after_
             second.append(lane.submit([2]))
         return Committed([(ticket, ticket.item) for ticket in batch])
 
-    lane = Lane("strides", commit, group=lambda item: item, stride=0.2)
+    lane = Lane("strides", commit, outage=outage(), group=lambda item: item, stride=0.2)
     second: list[asyncio.Future[list[int]]] = []
     running = asyncio.ensure_future(lane.run())
 

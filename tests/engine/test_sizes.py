@@ -11,6 +11,7 @@ from headway.coordinator.core.refusals import Overloaded
 from headway.coordinator.engine import deciding, lanes, leasing
 from headway.coordinator.engine.lanes import Committed, Lane
 from headway.coordinator.store import loading
+from tests.engine.outages import outage
 from tests.rpc.world import ONE, World
 
 
@@ -22,7 +23,7 @@ async def test_a_transaction_takes_only_as_many_items_as_fit_by_bytes(monkeypatc
         batches.append([ticket.item for ticket in tickets])
         return Committed(outcomes=[(ticket, ticket.item) for ticket in tickets])
 
-    lane = Lane("sized", commit, group=lambda item: item, size=lambda item: item)
+    lane = Lane("sized", commit, outage=outage(), group=lambda item: item, size=lambda item: item)
     done = lane.submit([4, 4, 4, 99, 1])
     running = asyncio.create_task(lane.run())
 
@@ -37,7 +38,7 @@ async def test_more_bytes_than_may_wait_are_refused(monkeypatch: pytest.MonkeyPa
     async def never(tickets: Any) -> Committed[int]:
         raise AssertionError(tickets)
 
-    lane = Lane("full", never, group=lambda item: item, size=lambda item: item)
+    lane = Lane("full", never, outage=outage(), group=lambda item: item, size=lambda item: item)
     lane.submit([99])  # alone, anything may wait
 
     with pytest.raises(Overloaded):

@@ -59,6 +59,8 @@ async def test_a_task_in_a_queue_is_told_with_those_who_read_it(world: World) ->
     assert (kind(long_ago), long_ago.workers) == ("NO_WORKER", 0)
     assert "no worker reads that queue now: the last was seen 4m" in long_ago.message
     assert (kind(there), there.workers) == ("QUEUED", 1)
+    assert "1 worker of that queue was seen lately (1m 40s ago)" in there.message
+    assert "or what reads the queue is frozen, or does not reach Redis" in there.message
     assert (kind(left), left.workers) == ("NO_WORKER", 0)
     assert "no worker reads that queue now: the last was seen 1m 40s" in left.message
     assert there.since == (await world.first.task(run_id, "work")).created_at
@@ -77,6 +79,43 @@ async def test_a_lease_is_told_with_its_holder_and_its_end(world: World) -> None
     assert (kind(leased), leased.owner, leased.attempt) == ("LEASED", "w9", 1)
     assert 50 < leased.until.seconds - leased.since.seconds <= 61
     assert kind(expired) == "LEASE_EXPIRED"
+
+
+@pytest.mark.parametrize(("renewed_ago", "is_silent"), [(timedelta(seconds=35), False), (timedelta(seconds=50), True)])
+async def test_of_a_holder_that_does_not_renew_it_is_told_when_it_was_heard_of(
+    world: World, renewed_ago: timedelta, *, is_silent: bool
+) -> None:
+    await world.first.deploy(ONE)
+    run_id = await world.first.start("one")
+    await world.first.grant(await world.dispatch(run_id), owner="w9")
+    await world.database.execute(
+        "UPDATE tasks SET lease_ms = 90000, leased_at = now() - interval '10 minutes',"
+        " lease_expires_at = now() - $1::interval + interval '90 seconds', attempt_expires_at = NULL",
+        renewed_ago,
+    )
+
+    found = await reason(world.first, run_id)
+
+    assert kind(found) == "LEASED"
+    assert ("but was last heard of 50s ago" in found.message) is is_silent
+    assert ("another worker takes the attempt up then" in found.message) is is_silent
+    assert "its lease ends in " in found.message
+
+
+async def test_of_a_holder_whose_connection_ended_that_is_told_until_it_comes_back(world: World) -> None:
+    await world.first.deploy(ONE)
+    run_id = await world.first.start("one")
+    await world.first.grant(await world.dispatch(run_id), owner="w9")
+    await see(world, "default", timedelta(), "w9")
+    there = await reason(world.first, run_id)
+    await world.database.execute("UPDATE workers SET left_at = now()")
+    left = await reason(world.first, run_id)
+    await world.database.execute("UPDATE workers SET left_at = now() - interval '1 hour'")
+    came_back_before = await reason(world.first, run_id)
+
+    assert "connection" not in there.message
+    assert "has run attempt 1 for 0s, but its connection ended 0s ago" in left.message
+    assert "connection" not in came_back_before.message
 
 
 async def test_waits_name_their_time_or_their_signal(world: World) -> None:
@@ -378,7 +417,7 @@ async def test_a_dispatch_that_nobody_publishes_is_told_before_workers_are_blame
     published = await reason(world.first, run_id)
 
     assert (kind(fresh), kind(lies), kind(published)) == ("QUEUED", "UNPUBLISHED", "QUEUED")
-    assert "it waits until one has a free slot" in published.message
+    assert "It waits until one has a free slot" in published.message
     assert "its dispatch has lain in the outbox since" in lies.message
     assert "The relay is down, far behind, or does not reach Redis" in lies.message
     assert 115 < (await world.database.fetchval("SELECT extract(epoch FROM now())")) - lies.since.seconds < 150

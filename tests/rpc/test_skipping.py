@@ -53,6 +53,21 @@ async def test_a_node_of_a_paused_run_is_skipped_and_told_as_such(world: World) 
     await check_replay(world, run_id)
 
 
+async def test_a_paused_run_ends_with_the_skip_of_its_last_node_that_a_worker_runs(world: World) -> None:
+    source = (
+        "workflow: ended\nnodes:\n  work: {type: call, handler: h}\n"
+        "  done: {type: finish, output: '${nodes.work.output}'}\nedges: [[work, done]]\n"
+    )
+    run_id = await started(world, source, "ended")
+    await pause(world.first, run_id)
+
+    await skip(world.first, run_id, "work", {"by": "hand"})
+
+    run = (await world.first.get(run_id)).run
+    assert (runs_pb2.RunState.Name(run.state), json.loads(run.output)) == ("RUN_STATE_SUCCEEDED", {"by": "hand"})
+    await check_replay(world, run_id)
+
+
 async def test_a_failed_run_is_reopened_by_it(world: World) -> None:
     run_id = await failed(world)
 

@@ -6,13 +6,14 @@ import os
 import shlex
 import signal
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
 from rich.text import Text
 
-from headway.cli.arguments import at_least_one, folder, port
+from headway.cli.arguments import at_least_one, duration, folder, port
 from headway.cli.command import Afterwards, Command, Exit, Mistake, Session
 from headway.cli.output import visible
 from headway.cli.stack import (
@@ -29,6 +30,8 @@ from headway.cli.stack import (
 
 SERVICES = ("headway.coordinator", "headway.relay", "headway.timers")
 LINE_STYLES = {"coordinator": "cyan", "relay": "green", "timers": "blue", "worker": "magenta"}
+DRAIN_TIMEOUT = timedelta(seconds=25)  # of the services, unless HEADWAY_DRAIN_TIMEOUT says otherwise
+CLOSING = timedelta(seconds=5)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -37,7 +40,8 @@ class Dev(Command):
     """Start everything on this machine, each service its own process, and stop it all with Ctrl-C.
 
     PostgreSQL and Redis are embedded, with their data in the data folder, unless HEADWAY_DATABASE_URL or
-    HEADWAY_REDIS_URL name real ones. A service that dies is started again.
+    HEADWAY_REDIS_URL name real ones. A service that dies is started again. After Ctrl-C handlers that run have
+    HEADWAY_DRAIN_TIMEOUT (25s) to end; a second Ctrl-C kills everything at once.
     """
 
     name: ClassVar = ("dev",)
@@ -137,7 +141,7 @@ class Dev(Command):
         output.say(f"  coordinator  {stack.address}   (gRPC; HEADWAY_COORDINATOR)")
         output.say(f"  database     {stack.database_url}")
         output.say(f"  broker       {stack.redis_url}")
-        output.say(f"  handlers     {', '.join(['http', 'python', *self.modules])}")
+        output.say(f"  worker       built-in http and python{''.join(f', module {each}' for each in self.modules)}")
         output.say(f"  data, logs   {Path(self.data).resolve()}")
         elsewhere = f" --address {stack.address.split(',')[0]}" if self.port != 7710 else ""  # noqa: PLR2004 - the default
         output.say("try next, in another terminal", style="bold")
@@ -265,9 +269,18 @@ def _stop_signals() -> asyncio.Event:
 async def _stop(session: Session, stack: Stack, asked_to_stop: asyncio.Event) -> None:
     if asked_to_stop.is_set():
         session.output.say("stopping … (again to kill)", style="dim")
-    await stack.stop()
+    await stack.stop(patience=_patience())
     if asked_to_stop.is_set():
         session.output.say("stopped; nothing is left running", style="dim")
+
+
+def _patience() -> float:
+    """Seconds from SIGTERM to SIGKILL: what a process has to drain by its settings, and to close besides."""
+    try:
+        drain = duration(os.environ["HEADWAY_DRAIN_TIMEOUT"])
+    except (KeyError, argparse.ArgumentTypeError):  # one that is no duration ends the services at their start
+        drain = DRAIN_TIMEOUT
+    return (drain + CLOSING).total_seconds()
 
 
 def _python_path() -> str:

@@ -157,9 +157,9 @@ class Cancel(Meant, Command):
             session.output.say(f"run {self.run_id} is cancelled")
         else:
             session.output.say(
-                f"run {self.run_id} is being cancelled; its handlers are told (where workers do not attend, at their"
-                f" next Renew); attempts that do not end within {_seconds(self.grace or DEFAULT_GRACE)} are closed as"
-                " unknown"
+                f"run {self.run_id} is being cancelled; handlers that run are told, at the latest at their worker's"
+                f" next Renew, and closed as unknown after {_seconds(self.grace or DEFAULT_GRACE)}; child runs, nodes"
+                " that undo others and `finally`, if there are any, come before its end"
             )
             session.output.say(f"follow it with: headway watch {self.run_id}", style="dim")
         return Exit.SUCCESS

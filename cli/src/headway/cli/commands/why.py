@@ -4,8 +4,10 @@ import argparse
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import ClassVar
 
+from headway.cli import clock
 from headway.cli.command import Command, Exit, Session
 from headway.cli.commands.runs import add_run
 from headway.cli.telling import run_state_text
@@ -14,6 +16,7 @@ from headway.client import Explanation, Reason, ReasonKind, Run
 SHOWN_ALIKE = 3  # of reasons of one kind about one node, in different items; --json has them all
 MOST_NODES = 20  # that are told one by one; of more, those of each kind together
 MOST_STEPS = 5
+OVERDUE = timedelta(seconds=10)  # more than clocks differ
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -23,7 +26,6 @@ class Why(Command):
 
     Also what has failed so that the run fails when the rest is over. Of a run that is over: what decided its end. Of a
     node in many items three are told, and the others counted; so it is with many nodes that wait in the same way.
-    `--json` has the kind and the facts of each reason, and says with `left_out` how many more there are.
     `--json` has the kind and the facts of each reason, and says with `left_out` how many more there are.
     """
 
@@ -88,7 +90,9 @@ def _alike(reasons: Sequence[Reason]) -> dict[tuple[str, str], list[Reason]]:
 def _next_steps(found: Explanation, alike: Iterable[Sequence[Reason]]) -> list[str]:
     """What an operator would look at or do next, each said once; nothing where the run goes on by itself."""
     run = found.run
-    steps = [step for reason, *_ in alike if reason.kind in _NEXT for step in _NEXT[reason.kind](run, reason)]
+    urgency = [*NEXT]
+    first = sorted((reason for reason, *_ in alike), key=lambda reason: urgency.index(reason.kind))
+    steps = [step for reason in first for step in NEXT[reason.kind](run, reason)]
     if run.paused_at is not None:
         steps.append(f"headway resume {run.run_id}")
     return list(dict.fromkeys(steps))[:MOST_STEPS]
@@ -103,17 +107,52 @@ def _look_into(run: Run, reason: Reason) -> Iterator[str]:
         yield f"headway retry {run.run_id} --dry-run"
 
 
-def _serve(_: Run, reason: Reason) -> Iterator[str]:
-    """Its handler is missing where the queue is read."""
+def _mend(run: Run, reason: Reason) -> Iterator[str]:
+    """Its handler is missing where the queue is read; else the earlier attempts say what to mend."""
     if reason.error is not None and reason.error.type == "UnknownHandler":
         yield f"headway worker MODULE --queue {reason.queue} (a MODULE that registers {reason.handler})"
+    else:
+        yield from _find_service(run, reason) or [
+            f"headway show {run.run_id} {reason.path}: mend what its error tells; it is tried again by itself"
+        ]
 
 
-_NEXT: Mapping[str, Callable[[Run, Reason], Iterable[str]]] = {
+def _find_service(_run: Run, reason: Reason) -> list[str]:
+    """What is overdue waits for a service that is down."""
+    is_overdue = reason.until is not None and clock.now() - reason.until > OVERDUE
+    return ["see to the timers service; its log says what is the matter"] if is_overdue else []
+
+
+def _nothing(_run: Run, _reason: Reason) -> Iterable[str]:
+    """It goes on by itself, or with what other reasons tell."""
+    return ()
+
+
+def _signal(run: Run, reason: Reason) -> Iterator[str]:
+    """It can be sent by hand; unless its time is up, and nobody says so."""
+    yield from _find_service(run, reason) or [f"headway signal {run.run_id} {reason.signal}"]
+
+
+NEXT: Mapping[ReasonKind, Callable[[Run, Reason], Iterable[str]]] = {
+    ReasonKind.UNPUBLISHED: lambda *_: ["see to the relay and to Redis; the relay's log says which"],
     ReasonKind.NO_WORKER: lambda _, reason: [f"headway worker MODULE --queue {reason.queue}"],
-    ReasonKind.RETRY: _serve,
-    ReasonKind.SIGNAL: lambda run, reason: [f"headway signal {run.run_id} {reason.signal}"],
-    ReasonKind.CHILD: lambda _, reason: [f"headway why {reason.child_run_id}"] if reason.child_run_id else [],
     ReasonKind.FAILED: _look_into,
     ReasonKind.CLOSED: _look_into,
+    ReasonKind.RETRY: _mend,
+    ReasonKind.LEASE_EXPIRED: _find_service,
+    ReasonKind.TIMER: _find_service,
+    ReasonKind.CHILD: lambda _, reason: [f"headway why {reason.child_run_id}"] if reason.child_run_id else [],
+    ReasonKind.SIGNAL: _signal,
+    ReasonKind.PAUSED: lambda run, _: [f"headway resume {run.run_id}"],
+    ReasonKind.QUEUED: lambda _, reason: [
+        f"headway worker MODULE --queue {reason.queue} (one more), or headway list --state running: what has the slots?"
+    ],
+    ReasonKind.LEASED: lambda _, reason: [
+        f"if it takes too long, look at worker {reason.owner} (host and process id), and end it: another takes over"
+    ],
+    ReasonKind.STOPPING: _nothing,
+    ReasonKind.BRANCHES: _nothing,
+    ReasonKind.ITEMS: _nothing,
+    ReasonKind.UNSPECIFIED: _nothing,
 }
+"""What comes next, by kind: the most urgent first."""

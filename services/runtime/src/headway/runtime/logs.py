@@ -61,6 +61,8 @@ def configure(
     # They tell of each request at INFO, which is ours to tell.
     for chatty in ("httpx", "httpcore"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+    # It tells, with a trace, of each connection that it cannot make; whoever needs one tells of the outage.
+    logging.getLogger("asyncpg.pool").setLevel(logging.DEBUG if root.level <= logging.DEBUG else logging.ERROR)
 
 
 def _document(record: logging.LogRecord, service: str) -> dict[str, Any]:

@@ -34,9 +34,13 @@ class Loops:
         self._outages = [Outage(peer, _log) for peer in peers]
         self._stopping = asyncio.Event()
 
+    def outage(self, peer: Peer) -> Outage:
+        """Of one of the peers: for what else needs it, so that all is told in the same two lines."""
+        return next(outage for outage in self._outages if outage.peer is peer)
+
     def answered(self, peer: Peer) -> Callable[[], object]:
         """Make what a peer that proves itself calls with each answer."""
-        return next(outage for outage in self._outages if outage.peer is peer).succeeded
+        return self.outage(peer).succeeded
 
     def stop(self) -> None:
         """Let each loop end after its current step."""

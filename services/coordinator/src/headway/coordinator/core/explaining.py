@@ -19,6 +19,8 @@ _LONGEST_NAME = 80  # characters of a signal's name in a sentence
 _LONGEST_WORDS = 400  # characters of a message in a sentence
 _LATE = timedelta(seconds=5)
 """After which what the relay or the timers service should have done says that it is not at work, or cannot be."""
+_RENEWED_EACH = 3  # part of a lease
+_SILENT_AFTER = 2  # part of a lease without a renewal: longer than the slack of a renewal explains
 
 
 class ReasonKind(StrEnum):
@@ -77,6 +79,7 @@ class Scene(Struct, frozen=True, kw_only=True):
         failed: of a run that is not over, the first tasks that failed so that it fails, too.
         tokens: of nodes that wait for several edges, as far as `joins_behind` names them.
         readers: by queue, for the tasks that are READY.
+        left: of those that hold leases and whose connection ended, when it did, by owner.
         children: of subflow nodes that wait, the latest run that each started.
         undelivered: by child, since when something for it has waited to be delivered.
         unpublished: by path, since when a dispatch has lain in the outbox.
@@ -96,6 +99,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     failed: tuple[TaskRow, ...] = ()
     tokens: Mapping[str, TokenRow] = {}
     readers: Mapping[str, Readers] = {}
+    left: Mapping[str, datetime] = {}
     timers: Mapping[str, datetime] = {}
     signals: Mapping[str, str] = {}
     buffered: Mapping[str, int] = {}
@@ -260,9 +264,11 @@ def _ready(scene: Scene, row: TaskRow) -> Reason:
         )
     elif readers.workers:
         there = f"{readers.workers} worker{'s' * (readers.workers != 1)} of that queue"
+        latest = "" if readers.workers == 1 else "the latest "
+        seen = "" if readers.seen_at is None else f" ({latest}{_span(scene.now - readers.seen_at)} ago)"
         message = (
-            f"{waits}; {there} {'was' if readers.workers == 1 else 'were'} seen lately: it waits until one has a free"
-            " slot."
+            f"{waits}; {there} {'was' if readers.workers == 1 else 'were'} seen lately{seen}. It waits until one has"
+            " a free slot; or what reads the queue is frozen, or does not reach Redis: that is not known here."
         )
     elif readers.seen_at is None:
         message = f"{waits}, but no worker of that queue was seen within the last hour."
@@ -299,7 +305,9 @@ def _running(scene: Scene, row: TaskRow) -> Reason:
         )
     else:
         ends = "" if until is None else f"; its lease ends {_when(until, scene.now)} unless renewed"
-        message = f"{holder}{ends}."
+        silence = _silence(scene, row)
+        gone = ", and another worker takes the attempt up then" if silence and until is not None else ""
+        message = f"{holder}{silence}{ends}{gone}."
     return Reason(
         path=row.path,
         kind=kind,
@@ -311,6 +319,22 @@ def _running(scene: Scene, row: TaskRow) -> Reason:
         owner=row.owner or "",
         attempt=row.attempt,
     )
+
+
+def _silence(scene: Scene, row: TaskRow) -> str:
+    """That a holder was not heard of for longer than it should have been; nothing when it was."""
+    left_at = scene.left.get(row.owner or "")
+    if left_at is not None and (row.leased_at is None or left_at >= row.leased_at):
+        return f", but its connection ended {_when(left_at, scene.now)}"
+    lease = timedelta(milliseconds=row.lease_ms)
+    until = row.lease_expires_at
+    if until is None or until == row.attempt_expires_at or row.leased_at is None:
+        return ""  # how long before its end it was renewed is not known
+    heard_at = max(until - lease, row.leased_at)
+    if scene.now - heard_at <= lease / _SILENT_AFTER:
+        return ""
+    each = _span(lease / _RENEWED_EACH)
+    return f", but was last heard of {_when(heard_at, scene.now)}, though it should renew its lease each {each}"
 
 
 def _waiting(scene: Scene, row: TaskRow) -> Reason:

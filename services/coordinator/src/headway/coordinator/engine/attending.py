@@ -11,12 +11,14 @@ from typing import TypeAlias
 from uuid import UUID
 
 from headway.coordinator import clock
+from headway.coordinator.engine.unserved import level_of
 from headway.coordinator.ids import run_id_text
 from headway.coordinator.store import attending as store
 from headway.coordinator.store.attending import STOPPING_CHANNEL
-from headway.coordinator.store.errors import STORE_ERRORS, translated
+from headway.coordinator.store.errors import STORE_ERRORS, StoreUnavailable, translated
 from headway.coordinator.store.pool import Pool
 from headway.runtime.listening import Listener, ListeningConnection
+from headway.runtime.outages import Outage
 
 NOTE_SECONDS = 60.0  # from one note of a worker to the next
 LOOK_SECONDS = 5.0  # how often it is seen who must be noted again
@@ -40,9 +42,10 @@ _Worker: TypeAlias = tuple[str, str]  # namespace, owner
 class Presence:
     """Which workers are there, written down once a minute for each at the most."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, outage: Outage) -> None:
         """Know of none."""
         self._pool = pool
+        self._outage = outage
         self._noted_at: dict[_Worker, float] = {}
         self._queues: dict[_Worker, tuple[str, ...]] = {}
         self._attending: dict[_Worker, int] = {}
@@ -118,7 +121,8 @@ class Presence:
                 for worker in left:
                     await store.note_leaving(self._pool, *worker, seen_until)
         except STORE_ERRORS as error:  # who attends is noted at the next look; who left grows old
-            _log.warning("who is there was not noted: %s", error, extra={"noting": len(due), "leaving": len(left)})
+            facts = {"noting": len(due), "leaving": len(left)}
+            _log.log(level_of(error, self._outage), "who is there was not noted: %s", error, extra=facts)
             for worker in due - self._attending.keys() - self._noted_at.keys():
                 self._forget(worker)  # to be noted when it calls again
 
@@ -126,9 +130,10 @@ class Presence:
 class StopOrders:
     """Tells attending holders of leases at once that their run is being stopped, whichever coordinator decided it."""
 
-    def __init__(self, pool: Pool, connect: Connect | None) -> None:
+    def __init__(self, pool: Pool, connect: Connect | None, outage: Outage) -> None:
         """Hear by a connection of `connect`; None: never, and Renew alone tells."""
         self._pool = pool
+        self._outage = outage
         self._tells: dict[str, set[Tell]] = {}
         self._heard: set[Told] = set()
         self._told = asyncio.Event()
@@ -161,9 +166,14 @@ class StopOrders:
                 try:
                     with translated():
                         await self._listener.step()
+                except StoreUnavailable as error:
+                    self._outage.failed(str(error))
+                    await asyncio.sleep(RETRY_SECONDS)
                 except STORE_ERRORS as error:
                     _log.warning("what stops is not heard of at once: %s", error)
                     await asyncio.sleep(RETRY_SECONDS)
+                else:
+                    self._outage.succeeded()
         finally:
             self._listener.close()
 
@@ -177,7 +187,8 @@ class StopOrders:
                 await self._tell(heard)
             except STORE_ERRORS as error:
                 run_ids = sorted({run_id_text(run_id) for run_id, _ in heard})
-                _log.warning(
+                _log.log(
+                    level_of(error, self._outage),
                     "holders of %d leases or runs that stop were not told: %s",
                     len(heard),
                     error,

@@ -81,7 +81,9 @@ class Definitions:
         self._reads = engine.reads
         self._plans = engine.plans
         self._seat = engine.seat()
-        self._lookups: Lane[VersionKey] = Lane("look-ups", self._look_up, group=lambda key: key, stride=STRIDE)
+        self._lookups: Lane[VersionKey] = Lane(
+            "look-ups", self._look_up, outage=engine.outage, group=lambda key: key, stride=STRIDE
+        )
         engine.serve(self._lookups)
         self._deployed: OrderedDict[WorkflowKey, int] = OrderedDict()  # as looked up last; may not be true any more
 

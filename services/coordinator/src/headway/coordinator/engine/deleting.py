@@ -12,6 +12,7 @@ from uuid import UUID
 from headway.coordinator import clock
 from headway.coordinator.core.refusals import EndNotTold, Refusal, RunNotFinished
 from headway.coordinator.engine.engine import Engine
+from headway.coordinator.engine.unserved import level_of
 from headway.coordinator.store.deleting import clear_tombstones, delete_ended, find_expired, find_untold, get_ends
 from headway.coordinator.store.errors import STORE_ERRORS, StoreUnavailable
 
@@ -27,6 +28,7 @@ class Deletions:
     def __init__(self, engine: Engine) -> None:
         """Use an engine's pool, and look for what has expired for as long as it runs."""
         self._pool = engine.pool
+        self._outage = engine.outage
         engine.keep(self._keep_looking, "retention")
 
     async def delete(self, run_ids: Sequence[UUID], namespace: str, *, dry_run: bool = False) -> list[bool | Refusal]:
@@ -92,7 +94,7 @@ class Deletions:
                 count = await self.sweep()
                 await self.clear()
             except STORE_ERRORS as error:
-                _log.warning("expired runs were not deleted: %s", error)
+                _log.log(level_of(error, self._outage), "expired runs were not deleted: %s", error)
             else:
                 if count:
                     _log.info("expired runs were deleted", extra={"runs": count})

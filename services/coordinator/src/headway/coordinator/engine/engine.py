@@ -22,6 +22,7 @@ from headway.coordinator.engine.offering import Offers
 from headway.coordinator.engine.plans import Plans
 from headway.coordinator.engine.reads import Reads
 from headway.coordinator.engine.submissions import ReportReleased, Submission, told
+from headway.coordinator.engine.unserved import level_of
 from headway.coordinator.ids import MAX_BUCKETS, bucket_of, run_id_in
 from headway.coordinator.store.errors import STORE_ERRORS, StoreConflict, StoreUnavailable, translated
 from headway.coordinator.store.pool import Pool, Seat, Seats
@@ -88,8 +89,10 @@ class Engine:
         """
         self.pool = pool
         self.reads = Reads(pool)
-        self.presence = Presence(pool)
-        self.stop_orders = StopOrders(pool, connect_listener)
+        self._loops = Loops(backoff=Backoff(), chance=clock.CHANCE, peers=[DATABASE])
+        self.outage = self._loops.outage(DATABASE)
+        self.presence = Presence(pool, self.outage)
+        self.stop_orders = StopOrders(pool, connect_listener, self.outage)
         self.offers = Offers(self._untold)
         self._seats = Seats(pool)
         self.plans = Plans()
@@ -104,7 +107,6 @@ class Engine:
         self._lanes: list[Lane[Any]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._at_stop = ExitStack()
-        self._loops = Loops(backoff=Backoff(), chance=clock.CHANCE, peers=[DATABASE])
 
     async def start(self) -> None:
         """Read the live settings and begin to keep them fresh."""
@@ -313,6 +315,7 @@ class Engine:
         return Lane(
             f"decisions-{bucket}",
             decisions.commit,
+            outage=self.outage,
             group=lambda item: item.run_id,
             size=lambda item: item.size,
             tell=told,
@@ -321,10 +324,12 @@ class Engine:
         )
 
     def _lease_lane(self, bucket: int) -> Lane[LeaseAsk]:
-        return Lane(f"leases-{bucket}", Leases(bucket, self._seats).commit, group=lambda item: item.run_id)
+        commit = Leases(bucket, self._seats).commit
+        return Lane(f"leases-{bucket}", commit, outage=self.outage, group=lambda item: item.run_id)
 
     def _renewal_lane(self, bucket: int) -> Lane[RenewAsk]:
-        return Lane(f"renewals-{bucket}", Renewals(bucket, self._seats).commit, group=lambda item: item.run_id)
+        commit = Renewals(bucket, self._seats).commit
+        return Lane(f"renewals-{bucket}", commit, outage=self.outage, group=lambda item: item.run_id)
 
     # --- what was leased to those that will not hear of it
 
@@ -342,7 +347,8 @@ class Engine:
         try:
             whole(await self.submit(asks))
         except (Overloaded, StoreUnavailable) as error:
-            _log.warning("what could not be pushed was not given back: %s", error, extra={"attempts": len(asks)})
+            level = logging.DEBUG if self.outage.is_on else logging.WARNING
+            _log.log(level, "what could not be pushed was not given back: %s", error, extra={"attempts": len(asks)})
 
     # --- live settings and gauges
 
@@ -379,4 +385,6 @@ class Engine:
             try:
                 await self._refresh()
             except STORE_ERRORS as error:
-                _log.warning("live settings were not read: %s", error)
+                _log.log(level_of(error, self.outage), "live settings were not read: %s", error)
+            else:
+                self.outage.succeeded()

@@ -18,7 +18,9 @@ from uuid import UUID
 
 from headway.coordinator import clock
 from headway.coordinator.core.refusals import EventUndecidable, Overloaded, bare
+from headway.coordinator.engine.unserved import level_of
 from headway.coordinator.store.errors import StoreConflict, StoreEnded, StoreUnavailable
+from headway.runtime.outages import Outage
 
 BATCH = 256  # items in one transaction
 BATCH_BYTES = 8 << 20  # of their payloads: a transaction holds them all in memory
@@ -111,6 +113,7 @@ class Lane(Generic[Item]):
         name: str,
         commit: Commit[Item],
         *,
+        outage: Outage,
         group: Callable[[Item], object],
         size: Callable[[Item], int] = lambda _item: 0,
         tell: Callable[[Item], str] = str,
@@ -123,6 +126,7 @@ class Lane(Generic[Item]):
         Args:
             name: for logs.
             commit: one transaction for some tickets; settles nothing itself.
+            outage: the database's.
             group: what a skipped item waits for: items of one group wait together, alone.
             size: bytes of an item's payload.
             tell: what an item is, the same for each try of it; for logs.
@@ -133,6 +137,7 @@ class Lane(Generic[Item]):
         """
         self.name = name
         self._commit = commit
+        self._outage = outage
         self._group = group
         self.size = size
         self._tell = tell
@@ -372,15 +377,17 @@ class Lane(Generic[Item]):
         try:
             committed = await self._commit(batch)
         except StoreUnavailable as error:
-            _log.warning("lane %s: %s", self.name, error)
+            _log.log(level_of(error, self._outage), "lane %s: %s", self.name, error)
             if isinstance(error, StoreEnded):
                 self._most = max(len(batch) // 2, 1)
-            self._note_lost(batch)
+                self._note_lost(batch)
             for ticket in batch:
                 self._settle(ticket, bare(error))
         except Exception as error:  # noqa: BLE001 - the service's one broad catch: a poisoned batch must not end the lane
             await self._bisect(batch, error, tries)
         else:
+            if self._outage.is_on:
+                self._outage.succeeded()
             for ticket, outcome in committed.outcomes:
                 if self._lost:
                     self._lost.pop(self._tell(ticket.item), None)

@@ -139,7 +139,8 @@ class Starts:
         self._engine = engine
         self._definitions = definitions
         self._key_lanes: list[Lane[_KeyAsk]] = [
-            Lane(f"keys-{number}", self._hold_keys, group=lambda ask: ask.key) for number in range(KEY_LANES)
+            Lane(f"keys-{number}", self._hold_keys, outage=engine.outage, group=lambda ask: ask.key)
+            for number in range(KEY_LANES)
         ]
         for lane in self._key_lanes:
             engine.serve(lane)

@@ -67,6 +67,7 @@ async def read_scene(connections: Connections, run_id: UUID, namespace: str, gra
                 failed=await _failed(connection, bucket, run_id, run),
                 tokens=await _tokens(connection, bucket, run_id, joins_behind(graph, [row.path for row in tasks])),
                 readers=await _readers(connection, namespace, tasks),
+                left=await _left(connection, namespace, tasks),
                 signals=await _signals(connection, bucket, run_id, graph, tasks),
                 buffered=await _buffered(connection, bucket, run_id, graph, tasks),
                 children=children,
@@ -198,3 +199,12 @@ async def _readers(connection: Connection, namespace: str, tasks: tuple[TaskRow,
         return {}
     records = await connection.fetch(SQL["find_readers"], namespace, queues)
     return {record["queue"]: Readers(record["workers"], record["seen_at"]) for record in records}
+
+
+async def _left(connection: Connection, namespace: str, tasks: tuple[TaskRow, ...]) -> Mapping[str, datetime]:
+    """When those that hold leases left, of whom it is known, by owner."""
+    owners = sorted({row.owner for row in tasks if row.state is TaskState.RUNNING and row.owner is not None})
+    if not owners:
+        return {}
+    records = await connection.fetch(SQL["find_left"], namespace, owners)
+    return {record["owner"]: record["left_at"] for record in records}

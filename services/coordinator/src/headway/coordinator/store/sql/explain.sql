@@ -22,6 +22,10 @@ LEFT JOIN (
 ) AS w ON x.queue = ANY (w.queues)
 GROUP BY x.queue;
 
+-- name: find_left
+-- When some workers left, of those that did and have not come back.
+SELECT owner, left_at FROM workers WHERE namespace = $1 AND owner = ANY ($2::text[]) AND left_at IS NOT NULL;
+
 -- name: count_buffered_signals
 -- Signals that nobody has taken, by name: the first of them, in the order of their names.
 SELECT s.name, count(*) AS signals
