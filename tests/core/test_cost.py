@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
+from headway.coordinator.core.decide import Need, decide
+from headway.coordinator.core.decide._walk import Walk
+from headway.coordinator.core.events import RunEvent, RunResumed
 from headway.coordinator.core.graph import Graph
 from headway.coordinator.core.machines import RunState
 from headway.coordinator.core.plan import Edge, Node, NodeType
+from headway.coordinator.core.state import State
 from tests.core.flows import computed, edge, plan, reference, workflow
 from tests.core.invariants import begin
 from tests.core.simulator import World
@@ -175,3 +181,18 @@ def test_what_passes_through_is_never_decoded() -> None:
     assert world.task("b").input == ("a", 1, "output")
     assert ("b", 1, "input") not in world.db.payloads
     assert world.input("c") == {"whole": {"large": [1, 2, 3]}}
+
+
+def test_a_failure_that_rests_on_a_guess_is_one_only_when_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reduce(walk: Walk, _event: RunEvent) -> None:
+        raise LookupError(len(walk.draft.untaken("paid")))
+
+    monkeypatch.setattr("headway.coordinator.core.decide._events.reduce", reduce)
+    event = RunResumed(at=datetime(2030, 1, 1, tzinfo=UTC), chance=0.5)
+    state = State(graph=Graph(plan([call("a")], [])), run_id="0" * 32)
+
+    assert decide(state, event) == Need(frozenset({("signals", "paid")}), 0)
+
+    state.signals["paid"] = []
+    with pytest.raises(LookupError, match="0"):
+        decide(state, event)

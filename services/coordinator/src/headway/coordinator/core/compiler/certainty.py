@@ -219,7 +219,7 @@ class Certainty:
         bits: dict[VariablePath, int] = {}
         first = len(self._nodes)
         for path in (*self._at_start, *(path for paths in self._told_on_edges.values() for path in paths)):
-            if path[0] == "nodes" and path[1:] and len(path) == 2 and path[1] in self._nodes:  # noqa: PLR2004 - nodes.x
+            if path[0] == "nodes" and len(path) == 2 and path[1] in self._nodes:  # noqa: PLR2004 - nodes.x
                 bits[path] = self._shape.bit(path[1])
             elif path[0] != "error":
                 bits.setdefault(path, 1 << first + len(bits))

@@ -61,14 +61,15 @@ def decide(state: State, event: RunEvent, *, questions: int = 0) -> Decision | N
         IllegalTransition: a broken invariant; the shell rolls back.
     """
     walk = Walk(state, event, max(1, PAGE >> questions // PATIENCE))
+    guessed = walk.draft.guessed
     try:
         _events.reduce(walk, event)
         walk.finish()
     except Missing as missing:
-        return Need(frozenset(walk.draft.guessed) or missing.keys, walk.effort.steps)
+        return Need(frozenset(guessed) or missing.keys, walk.effort.steps)
     except Exception:
-        if not walk.draft.guessed:
+        if not guessed:  # else it may be wrong as well: it comes again, if it is right, once nothing is guessed
             raise
-    if walk.draft.guessed:
-        return Need(frozenset(walk.draft.guessed), walk.effort.steps)
+    if guessed:
+        return Need(frozenset(guessed), walk.effort.steps)
     return Decision(walk.actions, walk.draft.changes, walk.effort.steps)
